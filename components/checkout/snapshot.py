@@ -37,8 +37,14 @@ _IDENTITY = {
     for what, value in (("NAME", "trireme"), ("EMAIL", "trireme@localhost"), ("DATE", "@0 +0000"))
 }
 _SECRET = re.compile(
-    r"(.*/)?(\.env(\..+)?|\.netrc|\.pypirc|\.git-credentials|kubeconfig|id_(rsa|dsa|ecdsa|ed25519)"
-    r"|[^/]+\.(pem|key|p12|pfx))"
+    r"(.*/)?("
+    r"[^/]*\.env(\.[^/]+)?|\.envrc|\.npmrc|[._]netrc|\.pypirc|\.pgpass|\.git-credentials|\.dockercfg"
+    r"|\.(aws|gnupg|kube|ssh)/.+|\.docker/config\.json|kubeconfig|id_(rsa|dsa|ecdsa|ed25519)(_sk)?"
+    r"|(application_default_)?credentials|([^/]*credentials|secrets)\.(csv|ini|json|toml|ya?ml)"
+    r"|[^/]*(client[-_]?secret|service[-_]?account)[^/]*\.json"
+    r"|[^/]+\.(pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk)"
+    r")",
+    re.IGNORECASE,
 )
 
 

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from itertools import starmap
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from trireme.components.deployment.serving import ServingFailed
 from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.export.agreement import TOLERANCE
+from trireme.components.export.agreement import allowed, largest
 from trireme.components.export.packaging import SAMPLE
 from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
@@ -66,47 +68,51 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     The first is a request of its own, the others go together: both have to be right.
     """
     model, files, described = downloaded
-    if "onnx" not in described.flavors or (files / SAMPLE).exists():
-        return _kept_answers(downloaded)
+    if kept := _kept_answers(files):
+        inputs, outputs = kept
+        parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
+        return [Expected(inputs[part], outputs[part]) for part in parts]
+    if "onnx" not in described.flavors:  # it has to answer at all
+        logged = request(downloaded)
+        return [Expected(np.asarray(json.loads(logged).get("inputs")), None, logged)]
     batches = list(_batches(samples_of(downloaded)))
     if not batches:
         raise InputError(f"{model} was logged without an input_example that is one array")
     answer = load_onnx(files / described.flavors["onnx"]["data"])
-    outputs = [np.asarray(predict_in_batches(answer, inputs)) for inputs in batches]
-    if outputs[0].dtype.kind not in "fiu":
-        raise InputError(f"{model} answers with {outputs[0].dtype}, not numbers")
-    return list(starmap(Expected, zip(batches, outputs, strict=True)))
+    answers = [np.asarray(predict_in_batches(answer, inputs)) for inputs in batches]
+    if answers[0].dtype.kind not in "fiu":
+        raise InputError(f"{model} answers with {answers[0].dtype}, not numbers")
+    return list(starmap(Expected, zip(batches, answers, strict=True)))
 
 
-def _kept_answers(downloaded: DownloadedModel) -> list[Expected]:
-    """Returns what a model that was not converted has answered, or has to answer at all."""
-    file = downloaded.files / SAMPLE
-    if not file.exists():
-        logged = request(downloaded)
-        return [Expected(np.asarray(json.loads(logged).get("inputs")), None, logged)]
-    with np.load(file) as kept:
-        inputs, outputs = kept["inputs"], kept["outputs"]
-    parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
-    return [Expected(inputs[part], outputs[part]) for part in parts]
+def _kept_answers(files: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns what a packaged model was asked and has answered; None where that was not kept."""
+    try:
+        with np.load(files / SAMPLE) as kept:
+            if {*kept.files} == {"inputs", "outputs"}:
+                return kept["inputs"], kept["outputs"]
+    except (FileNotFoundError, AttributeError, EOFError, TypeError, ValueError, BadZipFile):
+        pass  # a file of that name is the user's own
+    return None
 
 
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers."""
-    differences, largest, samples = [0.0], 0.0, 0
+    differences, size, samples = [0.0], 0.0, 0
     for inputs, outputs, logged in pairs:
         answer = _first_output(server.answer(logged or body(inputs)))
         if outputs is not None:
             differences.append(_difference(answer, outputs))
             if outputs.dtype.kind != WORDS:
-                largest = max(largest, float(np.abs(outputs).max()))
+                size = max(size, largest(outputs))
             samples += len(inputs)
-    difference, allowed = float(np.max(differences)), TOLERANCE * max(1.0, largest)
-    if not difference <= allowed:  # also when it is not a number
+    difference, most = float(np.max(differences)), allowed(size)
+    if not difference <= most:  # also when it is not a number
         raise ServingFailed(
             "the server's outputs differ from the exported file's: largest difference "
-            f"{difference:.3g}, allowed {allowed:.3g}"
+            f"{difference:.3g}, allowed {most:.3g}"
         )
-    return Agreement(difference, allowed, samples)
+    return Agreement(difference, most, samples)
 
 
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.bootstrap import interval, resampled
+from trireme.components.evaluation.bootstrap import paired_interval, resampled
 from trireme.components.evaluation.figure_names import words
 from trireme.components.evaluation.figures import Evaluation, Score
 from trireme.components.evaluation.options import MIN_ACCURACY, Gate
@@ -22,7 +22,6 @@ class Comparison(NamedTuple):
         gain: How much better the model is; negative where it is worse.
         between: What the gain is between: with the gate's confidence it is above the first, and
             with that confidence below the second.
-        sure: Share of bootstrap samples in which the model gains more than ``better_by``.
         recall_gain: By class, how much more of its recall the model has; empty where there are
             no classes.
         weights_saved: How many weights fewer it has; 0 where that is not known.
@@ -33,7 +32,6 @@ class Comparison(NamedTuple):
     champion: float
     gain: float
     between: tuple[float, float]
-    sure: float
     recall_gain: dict[str, float]
     weights_saved: int
 
@@ -103,9 +101,8 @@ def _number(name: str, value: float) -> str:
 def compare(
     evaluation: Evaluation, version: str, champion: np.ndarray, weights_saved: int, gate: Gate
 ) -> Comparison:
-    """Compares a model with the champion's scores by a paired bootstrap over the samples."""
+    """Compares a model with the champion's scores, sample by sample."""
     by_sample = evaluation.scores - champion
-    gains = resampled(by_sample)
     recall_gain, classes = {}, evaluation.classes
     if classes and evaluation.labels is not None:
         sums = np.bincount(evaluation.labels, by_sample, len(classes.names))
@@ -117,8 +114,7 @@ def compare(
         score=evaluation.score,
         champion=float(champion.mean()),
         gain=float(by_sample.mean()),
-        between=interval(gains, 2 * gate.confidence - 1),
-        sure=float((gains > gate.better_by).mean()),
+        between=paired_interval(by_sample, resampled(by_sample), 2 * gate.confidence - 1),
         recall_gain=recall_gain,
         weights_saved=weights_saved,
     )
@@ -133,16 +129,17 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     worst = min(losses, key=lambda name: losses[name], default="")
     if gate.class_loss is not None and losses and losses[worst] < -gate.class_loss:
         return False, f"{against}, but class {worst} loses {-100 * losses[worst]:.2f} points"
-    if comparison.sure >= gate.confidence:
+    low, high = comparison.between
+    if low > gate.better_by:
         return True, f"better: {against}"
-    saves, low = comparison.weights_saved > 0, comparison.between[0]
+    saves = comparison.weights_saved > 0
     if gate.tolerance is not None and saves and low >= -gate.tolerance:
         return True, f"smaller by {comparison.weights_saved:,} weights: {against}"
     margin = "better"
     if gate.better_by:
         shown = abs(comparison.score.factor) * gate.better_by
         margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
-    if comparison.between[1] < 0:
+    if high < 0:
         return False, f"worse: {against}"
     return False, f"not surely {margin}: {against}"
 

@@ -1,6 +1,7 @@
 """Which kind of model this is, as its answers and what is true of the samples tell."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -77,4 +78,7 @@ def class_names(data: Path) -> list[str]:
         names = json.loads((data / "dataset.json").read_text())["classes"]
     except (OSError, ValueError, KeyError, TypeError):
         return splits.classes(data, "train")
-    return [str(name) for name in names] if isinstance(names, list) else []
+    names = [str(name) for name in names] if isinstance(names, list) else []
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise NotLoadable(f"dataset.json names two classes {twice!r}")
+    return names

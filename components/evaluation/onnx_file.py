@@ -7,9 +7,16 @@ import numpy as np
 from trireme.components.errors import StepFailed, first_line
 from trireme.components.training.result.trained import Predict
 
+_FLOATS = {
+    "tensor(float16)": np.float16,
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+}
+"""By ONNX Runtime's names of what a model takes."""
+
 
 def load_onnx(file: Path) -> Predict:
-    """Returns what an ONNX file answers, on the CPU."""
+    """Returns what an ONNX file answers, on the CPU, to floats of any precision."""
     import onnxruntime
 
     try:
@@ -17,9 +24,12 @@ def load_onnx(file: Path) -> Predict:
     except Exception as error:
         reason = first_line(error)
         raise StepFailed(f"{file.name} does not run in ONNX Runtime: {reason}") from None
-    name = session.get_inputs()[0].name
+    given = session.get_inputs()[0]
+    taken = _FLOATS.get(given.type)
 
     def predict(inputs: np.ndarray) -> np.ndarray:
-        return session.run(None, {name: inputs})[0]
+        if taken and inputs.dtype.kind == "f":  # a dataset may have another precision
+            inputs = inputs.astype(taken, copy=False)
+        return session.run(None, {given.name: inputs})[0]
 
     return predict

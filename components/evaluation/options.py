@@ -46,7 +46,7 @@ class Gate(StrictModel):
     """How much better than the champion it has to be on the same held-out samples."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """How sure that has to be: the share of bootstrap samples in which it is."""
+    """How sure that has to be, by a paired bootstrap and by tests that hold for few samples."""
 
     tolerance: Amount | None = None
     """A model with fewer weights may be worse by this much; none: it may not."""

@@ -17,6 +17,12 @@ number that the model computes with. A SavedModel is a folder without suffix."""
 SMALLEST = 0.1
 """Answers below this are compared as if they were this large: what they were computed from was."""
 
+SHARE = 0.1
+"""Of the largest answer: differ by more they must not, however small they all are."""
+
+NOISE = 1e-7
+"""What numbers computed from others of about 1 are apart by, also where all answers are 0."""
+
 TOLERANCE = TOLERANCES[".onnx"]["float32"]  # of ONNX files of ordinary models
 
 
@@ -26,7 +32,7 @@ def largest_difference(
     """Returns the largest absolute difference of an exported file's answers.
 
     Args:
-        tolerance: What is accepted, relative to the largest answer, or to ``SMALLEST``.
+        tolerance: What is accepted, see ``allowed``.
     """
     if outputs.shape != expected.shape:
         raise StepFailed(
@@ -36,11 +42,24 @@ def largest_difference(
     with np.errstate(invalid="ignore"):
         apart = np.abs(outputs.astype(np.float64) - expected)
     difference = float(np.where(outputs == expected, 0.0, apart).max())  # infinite ones, too
-    finite = np.abs(expected[np.isfinite(expected)])
-    allowed = tolerance * max(SMALLEST, float(finite.max(initial=0.0)))
-    if not difference <= allowed:  # also when it is not a number
+    most = allowed(largest(expected), tolerance)
+    if not difference <= most:  # also when it is not a number
         raise StepFailed(
             f"{name} differs from the trained model: largest difference {difference:.3g}, "
-            f"allowed {allowed:.3g}"
+            f"allowed {most:.3g}"
         )
     return difference
+
+
+def largest(answers: np.ndarray) -> float:
+    """Returns the largest size of the answers that are finite; 0 where there are none."""
+    return float(np.abs(answers[np.isfinite(answers)]).max(initial=0.0))
+
+
+def allowed(size: float, tolerance: float = TOLERANCE) -> float:
+    """Returns the largest absolute difference that is accepted where the largest answer has a size.
+
+    Args:
+        tolerance: What is accepted, relative to that size, or to ``SMALLEST``.
+    """
+    return min(tolerance * max(SMALLEST, size), max(SHARE * size, NOISE))

@@ -117,8 +117,10 @@ def _describe(directory: Path, source: Source) -> str:
         return "mlflow"
     module, _, function = source.factory.partition(":")
     if function == LOADER:
-        code = directory / "code"
-        shutil.copytree(source.code, code, ignore=shutil.ignore_patterns(".git"))
+        code = _free(directory / "code")
+        without_git = shutil.ignore_patterns(".git")
+        # A link may lead to data that are elsewhere by now.
+        shutil.copytree(source.code, code, ignore=without_git, ignore_dangling_symlinks=True)
         beside = (code / source.entrypoint).parent  # where its program imports from, too
         found = next(iter(beside.glob(f"{module}.py")), code / "any").parent
         loads = {"loader_module": module, "data": ".", "code": str(found.relative_to(directory))}
@@ -130,9 +132,10 @@ def _describe(directory: Path, source: Source) -> str:
     files.sort(key=lambda file: (file.stem != "model", file.name))  # not the encoder beside it
     for file in files:
         if file.suffix == ".joblib":  # which no flavor of MLflow's reads
-            (directory / "code").mkdir()
-            (directory / "code" / "by_joblib.py").write_text(_BY_JOBLIB)
-            loads = {"loader_module": "by_joblib", "data": file.name, "code": "code"}
+            code = _free(directory / "code")
+            code.mkdir()
+            (code / "by_joblib.py").write_text(_BY_JOBLIB)
+            loads = {"loader_module": "by_joblib", "data": file.name, "code": code.name}
             _write(directory, "python_function", {}, **loads)
             return "python_function"
     for flavor, describe in _LIBRARIES.items():
@@ -145,6 +148,13 @@ def _describe(directory: Path, source: Source) -> str:
                 _write(directory, flavor, about, **loads)
                 return flavor
     return ""
+
+
+def _free(path: Path) -> Path:
+    """Returns a path that is not there, of about this name."""
+    while path.exists():
+        path = path.with_name(f"{path.name}-of-run")
+    return path
 
 
 def _write(directory: Path, flavor: str, about: dict[str, Any], **loads: str) -> None:
@@ -201,7 +211,8 @@ def _try(directory: Path, inputs: np.ndarray) -> None:
 
     with isolated("mlflow.pyfunc") as reloaded:
         (outputs,) = reloaded(directory / DESCRIPTION, [inputs])
-    np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
+    if not (directory / SAMPLE).exists():  # the user's own, which the model may need
+        np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
     description = Model.load(str(directory))
     description.signature = description.signature or infer_signature(inputs, outputs)
     example = {"inputs": inputs[:2].tolist()}

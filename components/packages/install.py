@@ -29,6 +29,7 @@ TAG = "packages"
 """The tag of a run with the hash of its lock."""
 
 _PLATFORM = f"Python {requirements.PYTHON} on {sysconfig.get_platform()}"
+_LOCK = re.compile(r"(?:--.*\n)*# Python [\d.]+ on .")
 _SITE = f'''"""Has Python read the .pth files of this folder, and says for which Python it is."""
 
 import pathlib
@@ -96,18 +97,24 @@ def install(
 
 def of_model(files: Path) -> str:
     """Installs what the run of a packaged model required; returns the folder, empty for nothing."""
-    file, code = files / journal.PACKAGES, files / "code"  # where a model with a loader has it
-    if not file.is_file():
+    from mlflow.models import Model
+
+    file = files / journal.PACKAGES
+    # Another file of that name is the user's own.
+    if not file.is_file() or not _LOCK.match(file.read_text(errors="replace")):
         return ""
     lock, options = _read(str(file))
-    if not code.is_dir():
+    loaded = Model.load(str(files)).flavors.get("python_function", {})
+    place = loaded.get("code") or ""  # a folder in the code, of a model with a loader
+    code = files / Path(place).parts[0] if place else None
+    if not code:
         entries = _entries(lock)
         for entry in filter(_is_of_the_code, entries):
             say(f"{entry.split()[0]} is in the training code, which the model does not carry")
         lock = lock.partition("\n")[0] + "\n"
         lock += "".join(f"{entry}\n" for entry in entries if not _is_of_the_code(entry))
     secret = secrets.given(secrets.DEFAULTS[PURPOSE], PURPOSE)
-    uv = Uv(code if code.is_dir() else files, secret, Present())
+    uv = Uv(code or files, secret, Present())
     return str(_built(lock, options, _cache(), uv))
 
 
@@ -210,11 +217,11 @@ def _pin(entry: str) -> str:
 def _hashes(file: Path) -> dict[str, list[str]]:
     """Returns the hashes that a requirements file, and those that it names, want of packages."""
     found: dict[str, list[str]] = {}
-    files = [file]
+    files = [file.resolve()]
     for each in files:
         for line in re.sub(r"\\\n", " ", each.read_text()).splitlines():
             if named := _NAMED.match(line):
-                further = each.parent / named[1]
+                further = (each.parent / named[1]).resolve()  # which may name itself
                 files += [further] if further not in files and further.is_file() else []
             elif hashes := _HASH.findall(line):
                 found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)
@@ -281,7 +288,7 @@ def _make_movable(script: Path) -> None:
 
 def _shown(option: str) -> str:
     """Returns an option without the credentials in its URL, which are never recorded."""
-    return re.sub(r"://[^/\s]*@", "://", option)
+    return requirements.without_queries(re.sub(r"://[^/\s]*@", "://", option))
 
 
 def _lock_of(run_id: str) -> tuple[str, list[str]]:

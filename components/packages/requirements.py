@@ -22,6 +22,8 @@ VERSION = ".".join(map(str, sys.version_info[:3]))
 
 _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]*:[^/@\s]+@")
 _VARIABLE = re.compile(r"://(?:[^/@\s:$]*:)?(?:\$\{\w+\}:?)+@")
+_VALUE = r"(?:[\w.-]+=)?\$\{\w+\}"
+_VARIABLES = re.compile(rf"\?{_VALUE}(?:&{_VALUE})*(?![^\s#;])")
 _NAMED = {".toml": "pyproject.toml", ".lock": "uv.lock"}
 
 
@@ -48,12 +50,24 @@ def check(requirements: list[Any]) -> None:
 
 
 def refuse_credentials(requirement: str) -> None:
-    """Refuses a URL with a password; a variable in its place, as in ${TOKEN}, stays that."""
-    if _CREDENTIALS.search(_VARIABLE.sub("://", requirement)):
+    """Refuses a URL with a password; a variable in its place, as in ${TOKEN}, stays that.
+
+    So does the value of a query, which may be a token whatever it is called.
+    """
+    plain = _VARIABLES.sub("", _VARIABLE.sub("://", requirement))
+    if _CREDENTIALS.search(plain) or without_queries(plain) != plain:
         raise InputError(
             "requirements hold a password or token, which would end up in records; give the "
             "URL without it, and the index in the Secret that requirements_secret names"
         )
+
+
+def without_queries(text: str) -> str:
+    """Returns a text whose URLs lack what comes after a question mark, where tokens are."""
+    return "".join(
+        re.sub(r"\?[^#`'\")]*", "", word) if "://" in word else word
+        for word in re.split(r"(\s+)", text)
+    )
 
 
 def is_file(requirement: str) -> bool:

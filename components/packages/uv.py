@@ -15,6 +15,7 @@ from trireme.components import certificates, secrets
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import in_a_pod
 from trireme.components.packages.present import HELD, Present
+from trireme.components.packages.requirements import without_queries
 
 PURPOSE = "requirements"
 
@@ -103,7 +104,7 @@ class Uv:
 def explained(said: str, present: Present) -> TriremeError:
     """Returns the error that uv's words mean: whoever is at fault."""
     # It breaks long lines; of the first of each it says what it is.
-    unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", said)
+    unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", without_queries(said))
     lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in unbroken.splitlines()]
     words = ": ".join(filter(None, lines))[:LIMIT]
     if refused := certificates.refused(said, "requirements: the package index", "SSL_CERT_FILE"):

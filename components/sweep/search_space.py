@@ -14,6 +14,8 @@ from trireme.components.whole_file import write_whole
 
 MOST = 5000  # trials of one sweep; so many have been tried
 
+MOST_STEPS = 2**54  # from low to high: those of 1 between the ends that kfp hands on
+
 GRID, RANDOM, TPE = "grid", "random", "tpe"
 SEARCHES = (GRID, RANDOM, TPE)
 """How a sweep comes to what it tries: all combinations, by chance, by what was good so far."""
@@ -251,6 +253,8 @@ def _range(name: str, given: dict[str, Any]) -> Range:
         raise InputError(f"{where}: low must be less than high")
     if found.step is not None and not 0 < found.step <= found.high - found.low:
         raise InputError(f"{where}: step must be more than 0, and at most high less low")
+    if found.step is not None and (found.high - found.low) / found.step > MOST_STEPS:
+        raise InputError(f"{where}: step must be greater, for at most 2**54 of them are told apart")
     if found.log and found.low <= 0:
         raise InputError(f"{where}: low must be more than 0 where log is true")
     if found.log and found.step is not None and not (found.is_whole and found.step == 1):

@@ -53,12 +53,12 @@ class Batch:
 
         at = at or int(time.time() * 1000)
         waiting = self._waiting.setdefault(run_id, _Waiting())
-        for name, value in (params or {}).items():
-            waiting.params[accepted(name)] = str(value)[:PARAMETER_LIMIT]
+        for name, value in _named(params or {}).items():
+            waiting.params[name] = str(value)[:PARAMETER_LIMIT]
         waiting.metrics += [
-            Metric(accepted(name), value, at, 0) for name, value in (metrics or {}).items()
+            Metric(name, value, at, 0) for name, value in _named(metrics or {}).items()
         ]
-        waiting.tags |= {accepted(name): value for name, value in (tags or {}).items()}
+        waiting.tags |= _named(tags or {})
 
     def send(self) -> None:
         """Sends it all."""
@@ -90,3 +90,16 @@ def accepted(text: str) -> str:
     """Returns a name as MLflow accepts it; slashes have to make a path that stays inside."""
     plain = _UNUSUAL.sub("_", text)[:NAME_LIMIT]
     return posixpath.normpath(plain).strip("/.") or "_"
+
+
+def _named(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns values by accepted names, with a number where two would have the same."""
+    kept = {name: value for name, value in values.items() if accepted(name) == name}
+    for name in [name for name in values if name not in kept]:
+        plain, number = accepted(name), 1
+        found = plain
+        while found in kept:
+            number += 1
+            found = f"{plain[: NAME_LIMIT - len(str(number)) - 1]}_{number}"
+        kept[found] = values[name]
+    return kept

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -20,7 +20,7 @@ LONGEST_WAIT = timedelta(days=5 * 365)  # for which the engines of cron look for
 DAYS_LOOKED_AT = 60
 LOOKED_AHEAD = timedelta(days=20 * 365)
 LONGEST = 1_000  # characters of an expression
-LONGEST_ZONE = 100  # characters of a name
+OF_A_MACHINE = {"Factory", "localtime", "posixrules"}  # zones that are what its owner has set
 EVERY_DAY, EVERY_MONTH = frozenset(range(1, 32)), frozenset(range(1, 13))
 EVERY_WEEKDAY = frozenset(range(7))
 
@@ -70,14 +70,13 @@ def parse(text: str) -> Cron:
 
 def zone(name: str) -> ZoneInfo:
     """Returns a time zone."""
-    try:
-        if len(name) > LONGEST_ZONE:  # which would be looked for in as many folders
-            raise ValueError
+    names = available_timezones() - OF_A_MACHINE
+    if name in names:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        close = difflib.get_close_matches(name, available_timezones(), n=1)
-        hint = f"did you mean {close[0]}?" if close else "it must be a name such as Europe/Berlin"
-        raise InputError(f"time zone {name!r}: does not exist; {hint}") from None
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else "it must be a name such as Europe/Berlin"
+    why = "is another one in a pod" if name in OF_A_MACHINE else "does not exist"
+    raise InputError(f"time zone {name!r}: {why}; {hint}")
 
 
 def upcoming(

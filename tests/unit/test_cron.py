@@ -40,10 +40,23 @@ def test_what_is_no_standard_cron_is_refused(text, said):
     assert repr(text) in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["Europe/Berln", "America", "", "../../etc/passwd", "/etc"])
+@pytest.mark.parametrize(
+    "name", ["Europe/Berln", "America", "", "../../etc/passwd", "/etc", "right/UTC", 9000 * "a"]
+)
 def test_what_is_no_time_zone_is_refused(name):
     with pytest.raises(InputError, match="does not exist"):
         cron.zone(name)
+
+
+@pytest.mark.parametrize("name", ["localtime", "posixrules", "Factory"])
+def test_the_zone_of_whichever_machine_reads_it_is_refused(name):
+    with pytest.raises(InputError, match=f"time zone '{name}': is another one in a pod; "):
+        cron.zone(name)
+
+
+@pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "Asia/Shanghai", "Etc/GMT+4", "CET"])
+def test_names_of_places_and_utc_are_zones(name):
+    assert cron.zone(name) == ZoneInfo(name)
 
 
 def times(text, zone, starts, count):

@@ -5,6 +5,8 @@ import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import onnx
+import onnx_models
 import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
@@ -21,6 +23,7 @@ from trireme.components.evaluation.held_out import (
     predict_in_batches,
 )
 from trireme.components.evaluation.kinds import measure
+from trireme.components.evaluation.onnx_file import load_onnx
 from trireme.components.evaluation.options import FIGURES, Gate
 from trireme.components.training.result.trained import NotLoadable
 
@@ -242,3 +245,12 @@ def test_no_batch_is_of_one_sample_where_there_are_more(samples):
     sizes = [part.stop - part.start for part in batches(np.zeros((samples, 3)), np.zeros((2, 9)))]
     assert sum(sizes) == samples
     assert min(sizes) > 1 or samples == 1
+
+
+def test_an_onnx_file_takes_floats_of_any_precision_and_no_other_numbers(tmp_path):
+    onnx.save(onnx_models.of_one("Relu"), tmp_path / "model.onnx")
+    answer, inputs = load_onnx(tmp_path / "model.onnx"), np.array([[-1.0, 2.0]])
+    for number in (np.float64, np.float32, np.float16):
+        assert answer(inputs.astype(number)).tolist() == [[0, 2]]
+    with pytest.raises(NotLoadable, match="does not take these samples"):
+        predict_in_batches(answer, inputs.astype(int))

@@ -374,7 +374,17 @@ def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path):
 
 @pytest.mark.parametrize(
     ("scale", "difference", "accepted"),
-    [(1.0, 0.9e-4, True), (1.0, 1.1e-4, False), (100.0, 0.9e-2, True), (1e-4, 1e-4, False)],
+    [
+        (1.0, 0.9e-4, True),
+        (1.0, 1.1e-4, False),
+        (100.0, 0.9e-2, True),
+        (1e-3, 0.9e-5, True),  # of what was computed from greater numbers
+        (1e-4, 1e-4, False),
+        (9e-6, 9e-6, False),
+        (9e-6, 0.8e-6, True),
+        (0.0, 0.9e-7, True),
+        (0.0, 1.1e-7, False),
+    ],
 )
 def test_the_tolerance_grows_with_the_answers(scale, difference, accepted):
     expected = np.full((2, 2), scale)

@@ -1,11 +1,13 @@
 """components/evaluation/gate.py: what it takes to become the champion."""
 
+from math import comb
+
 import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
 from trireme.components.errors import InputError
-from trireme.components.evaluation.bootstrap import resampled
+from trireme.components.evaluation.bootstrap import paired_interval, resampled
 from trireme.components.evaluation.classification import SCORE
 from trireme.components.evaluation.figures import Classes, Evaluation
 from trireme.components.evaluation.gate import BETTER, check_thresholds, compare, judge
@@ -36,7 +38,7 @@ def test_without_a_champion_the_first_model_becomes_it():
 
 def test_the_same_model_again_does_not_become_the_champion():
     comparison, better, reason = against(*samples(0, 0, 350, 10))
-    assert (comparison.gain, *comparison.between, comparison.sure) == (0, 0, 0, 0)
+    assert (comparison.gain, *comparison.between) == (0, 0, 0)
     assert not better and "not surely better" in reason
 
 
@@ -194,3 +196,45 @@ def test_the_best_of_many_equal_models_is_promoted_no_more_often_than_one(trials
     assert promoted(trials, BETTER) > 0.08
     # Of 300 sweeps 5 % are 15, with a standard deviation of 3.8.
     assert promoted(trials, BETTER.for_best_of(trials)) < 0.09
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 12])
+def test_of_equal_models_few_samples_promote_no_more_often_than_many(size):
+    chance = 0.0
+    for won in range(size + 1):
+        for lost in range(size + 1 - won):
+            if against(*samples(won, lost, size - won - lost, 0))[1]:
+                # Each is right where the other is not on a quarter of the samples.
+                ways = comb(size, won) * comb(size - won, lost)
+                chance += ways * 0.25 ** (won + lost) * 0.5 ** (size - won - lost)
+    assert chance <= 0.05
+
+
+@pytest.mark.parametrize("size", [2, 4, 7, 10, 25])
+def test_nor_do_they_where_errors_are_numbers(size):
+    random = np.random.default_rng(size)
+    errors = np.abs(random.normal(size=(2, 400, size)))
+    # Without a bootstrap, which would take long and only widen it.
+    found = [
+        paired_interval(gains, gains.mean(keepdims=True), 0.9) for gains in errors[0] - errors[1]
+    ]
+    # Of 400 pairs 5 % are 20, with a standard deviation of 4.4.
+    assert sum(low > 0 for low, _ in found) <= 31
+    assert sum(high < 0 for _, high in found) <= 31
+
+
+def test_few_samples_are_enough_for_a_model_that_is_better_on_all():
+    assert not against(*samples(4, 0, 0, 0))[1]
+    assert against(*samples(5, 0, 0, 0))[1]
+    gains = np.array([0.2, 0.3, 0.1, 0.2, 0.4])
+    assert paired_interval(gains, resampled(gains), 0.9) == (0.1, 0.4)
+    low, high = paired_interval(gains[:4], resampled(gains[:4]), 0.9)
+    assert (low, high) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(("trials", "enough"), [(30, 10), (100, 11), (1000, 15), (5000, 17)])
+def test_the_best_of_very_many_has_to_be_as_sure_as_is_said(trials, enough):
+    gate = BETTER.for_best_of(trials)
+    for won in (enough - 1, enough):  # by chance as often as a coin falls on one side so often
+        assert (0.5**won <= 1 - gate.confidence) is (won == enough)
+        assert against(*samples(won, 0, 300 - won, 60), gate)[1] is (won == enough)

@@ -52,6 +52,7 @@ def test_a_requirement_or_a_file_of_the_repository_is_accepted(accepted):
         ("setup.toml", "of .toml files only pyproject.toml is taken"),
         ("x @ https://token@example.org/x.whl", "hold a password or token"),
         ("x @ git+ssh://ada:pw@example.org/x.git", "hold a password or token"),
+        ("x @ https://example.org/x.whl?token=token@", "hold a password or token"),
     ],
 )
 def test_anything_else_is_refused(refused, why):
@@ -160,6 +161,11 @@ def test_neither_the_index_nor_its_password_reaches_what_is_shown(untracked, tmp
     assert install._shown("--index-url https://ada:hunter2@a.example") == (
         "--index-url https://a.example"
     )
+    assert install._shown("--find-links https://a.example/all?token=hunter2") == (
+        "--find-links https://a.example/all"
+    )
+    said = "error: Failed to download `x @ https://a.example/x.whl?token=hunter2`\n  why? (404)"
+    assert str(explained(said, THERE)).endswith("`x @ https://a.example/x.whl` why? (404)")
 
 
 def test_wheels_stand_for_what_is_there(tmp_path):
@@ -209,6 +215,15 @@ def test_a_lock_of_another_python_is_not_installed_again(tmp_path):
         install._read(str(lock))
 
 
+@pytest.mark.parametrize("content", ["", "absl-py==2.1.0\n", "# Python packages\n", "\xff\0"])
+def test_a_models_own_file_of_the_same_name_is_no_lock(tmp_path, content):
+    (tmp_path / "packages.txt").write_text(content, "latin-1")
+    assert install.of_model(tmp_path) == ""
+    (tmp_path / "packages.txt").write_text("--no-index\n# Python 2.7 on linux-vax\n")
+    with pytest.raises(InputError, match=r"were chosen for Python 2\.7"):
+        install.of_model(tmp_path)
+
+
 def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
     file = tmp_path / "requirements.txt"
     file.write_text("A_b==1 \\\n    --hash=sha256:2 --hash=sha256:9\n-r more.txt\nc\n")
@@ -218,6 +233,8 @@ def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
         "c[x] == 1.0.0; python_version > '3' \\\n--hash=sha256:4\n-r requirements.txt\n"
     )
     assert install._hashes(file)["c==1"] == ["sha256:4"]
+    (tmp_path / "requirements.txt").write_text(f"-r ../{tmp_path.name}/requirements.txt\na==1\n")
+    assert install._hashes(file) == {}
     entry = "a-b==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2"
     kept = install._with_hashes(entry, hashes["a-b==1"])
     assert kept == "a-b==1 \\\n    --hash=sha256:2"
@@ -229,7 +246,18 @@ def test_of_a_pins_hashes_those_count_that_the_repository_wants(tmp_path):
 def test_a_password_in_a_file_is_refused_and_a_variable_is_not():
     for user in ("me:${TOKEN}", "${ME}:${TOKEN}", "${TOKEN}"):
         requirements.refuse_credentials(f"tiny @ https://{user}@example.org/tiny.whl")
-    for url in ("https://me:secret@example.org/tiny.whl", "https://me:secret@example.org/${X}"):
+    for query in ("?token=${TOKEN}", "?${TOKEN}", "?user=${ME}&token=${TOKEN}#sha256=1"):
+        requirements.refuse_credentials(
+            f"tiny @ https://example.org/tiny.whl{query} ; extra == 'a?'"
+        )
+    for url in (
+        "https://me:secret@example.org/tiny.whl",
+        "https://me:secret@example.org/${X}",
+        "https://example.org/tiny.whl?token=secret",
+        "https://example.org/tiny.whl?secret",
+        "https://example.org/tiny.whl?token=${TOKEN}secret",
+        "https://example.org/tiny.whl?user=${ME}&token=secret",
+    ):
         with pytest.raises(InputError, match="would end up in records"):
             requirements.refuse_credentials(f"tiny @ {url}")
 

@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import mlflow
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.preprocessing import LabelEncoder
 
 from trireme.components.evaluation.source import Source
 from trireme.components.export.packaging import package
+from trireme.components.packages import install
 
 X = np.array([[0.0], [1.0], [2.0], [3.0]])
 LABELS = np.array(["cat", "cat", "dog", "dog"])
@@ -78,3 +80,40 @@ def test_why_a_network_is_not_converted_is_told(model, code, tmp_path):
     (model / "model.pt2").write_bytes(b"no program")
     made = packaged(model, code, tmp_path)
     assert made.words.endswith("a pytorch model that is not converted: the reason")
+
+
+def test_a_models_own_file_called_as_the_kept_answers_stays(model, code, tmp_path):
+    np.savez(model / "sample.npz", mine=X)
+    (code / "loader.py").write_text(LOADER)
+    made = packaged(model, code, tmp_path, "train.py", "loader:_load_pyfunc")
+    assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+    with np.load(tmp_path / "exported" / "sample.npz") as own:
+        assert own.files == ["mine"]
+
+
+@pytest.mark.parametrize("entrypoint", ["train.py", "src/train.py"])
+def test_neither_a_link_to_nowhere_nor_a_models_own_folder_is_in_a_loaders_way(
+    model, code, tmp_path, monkeypatch, entrypoint
+):
+    (model / "code").mkdir()
+    (model / "code" / "notes.py").write_text("")
+    (code / "latest").symlink_to("data/latest")
+    (code / entrypoint).with_name("loader.py").write_text(LOADER)
+    made = packaged(model, code, tmp_path, entrypoint, "loader:_load_pyfunc")
+    assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+    exported = tmp_path / "exported"
+    assert [path.name for path in (exported / "code").iterdir()] == ["notes.py"]
+    # Its packages are installed from there, too.
+    lock = f"# {install._PLATFORM}\n./own\n"
+    (exported / "packages.txt").write_text(lock)
+    built = []
+    monkeypatch.setattr(install, "_built", lambda lock, *more: built.append((lock, more[-1].code)))
+    install.of_model(exported)
+    assert built == [(lock, exported / "code-of-run")]
+
+
+def test_a_pickle_of_joblib_may_have_a_folder_of_that_name_beside_it(model, code, tmp_path):
+    (model / "code").mkdir()
+    joblib.dump(LogisticRegression().fit(X, LABELS), model / "model.joblib")
+    made = packaged(model, code, tmp_path)
+    assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"

@@ -179,6 +179,30 @@ def test_a_table_as_the_example_is_sent_as_it_was_logged(tmp_path):
     assert smoke_test.compare(Server(), [pair]).samples == 0
 
 
+def test_the_answers_that_were_kept_are_expected(tmp_path):
+    np.savez(tmp_path / "sample.npz", inputs=INPUTS, outputs=-INPUTS)
+    pairs = smoke_test.expected_answers(DownloadedModel(None, tmp_path, mlflow.models.Model()))
+    assert np.array_equal(np.concatenate([pair.inputs for pair in pairs]), INPUTS)
+    assert np.array_equal(np.concatenate([pair.outputs for pair in pairs]), -INPUTS)
+
+
+@pytest.mark.parametrize("content", ["others", "objects", "an array", "text", "nothing"])
+def test_a_models_own_file_called_as_the_kept_answers_is_none_of_them(tmp_path, content):
+    with (tmp_path / "sample.npz").open("wb") as file:
+        if content == "others":
+            np.savez(file, x=INPUTS, y=INPUTS)
+        elif content == "objects":
+            np.savez(file, inputs=np.array([{}]), outputs=np.array([{}]))
+        elif content == "an array":
+            np.save(file, INPUTS)
+        elif content == "text":
+            file.write(b"PK\x03\x04 no archive")
+    model = model_version.ModelVersion("my", "1", "", {})
+    described = mlflow.models.Model()
+    with pytest.raises(InputError, match="version 1 was logged without an input_example"):
+        smoke_test.expected_answers(DownloadedModel(model, tmp_path, described))
+
+
 @pytest.mark.parametrize(
     ("predictions", "expected"),
     [
@@ -191,6 +215,32 @@ def test_a_table_as_the_example_is_sent_as_it_was_logged(tmp_path):
 )
 def test_the_first_output_is_compared(predictions, expected):
     assert smoke_test._first_output(json.dumps({"predictions": predictions})) == expected
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "accepted"),
+    [
+        (5e-5, 0.0, False),  # as of a classifier of 20,000 classes
+        (5e-5, 5.1e-5, True),
+        (0.2, 0.20001, True),
+        (0.2, 0.2001, False),
+        (0.0, 0.0, True),
+        (-np.inf, -np.inf, True),
+        (-np.inf, 3.0, False),
+        (3.0, -np.inf, False),
+    ],
+)
+def test_a_server_has_to_be_right_where_answers_are_small_or_infinite(right, said, accepted):
+    class Server:
+        def answer(self, request):
+            return json.dumps({"predictions": [[0.0, said]]})
+
+    pairs = [Expected(np.ones((1, 1)), np.array([[0.0, right]]))]
+    if accepted:
+        assert smoke_test.compare(Server(), pairs).samples == 1
+    else:
+        with pytest.raises(ServingFailed, match="differ from the exported file's"):
+            smoke_test.compare(Server(), pairs)
 
 
 def test_words_are_compared_as_words():

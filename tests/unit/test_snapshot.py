@@ -111,6 +111,41 @@ def test_a_page_of_a_report_is_no_change_of_the_code(repository, destination):
     assert [*destination.glob("*.html")] == [destination / "index.html"]
 
 
+SECRET = (
+    *(
+        ".env",
+        ".env.local",
+        "prod.env",
+        ".envrc",
+        ".npmrc",
+        "_netrc",
+        ".pgpass",
+        ".aws/credentials",
+    ),
+    *("a/.ssh/config", ".docker/config.json", "id_ed25519", "server.PEM", "a/Key.P12", "app.jks"),
+    *("putty.ppk", "credentials.json", "service-account.json", "my_serviceaccount_2.json"),
+    *("client_secret_1.apps.json", "Secrets.yaml", "kubeconfig"),
+)
+PLAIN = (
+    *("environment.py", "env", "id_rsa.pub", "keys.py", "secrets.py", "credentials.py"),
+    *("docker/config.json", "aws/model.py", "key", "monkey", "accounts.json", "tokens.npz"),
+)
+
+
+def test_new_files_that_look_like_secrets_stay_here(repository, destination, capsys):
+    for name in (*SECRET, *PLAIN):
+        path = repository.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("any")
+    repository.git("add", ".npmrc")
+    checkout(str(repository.directory), "", destination)
+    taken = files(destination)
+    assert [name for name in SECRET if name in taken] == [".npmrc"]
+    assert {*PLAIN} <= {*taken}
+    told = capsys.readouterr().err
+    assert all(name in told for name in SECRET if name != ".npmrc")
+
+
 def test_the_same_content_is_the_same_commit(dirty, destination, tmp_path):
     one = checkout(str(dirty.directory), "", destination).commit
     (dirty.directory / "file.txt").write_text("other")

@@ -158,6 +158,8 @@ def rate(**values):
         (rate(low=2, high=2), "tpe", 3, "low must be less than high"),
         (rate(low=0, high=2, step=0), "tpe", 3, "step must be more than 0"),
         (rate(low=0, high=2, step=3), "tpe", 3, "step must be more than 0, and at most"),
+        (rate(low=1, high=2, step=1e-300), "tpe", 3, "step must be greater"),
+        (rate(low=0, high=2, step=5e-324), "tpe", 3, "step must be greater"),
         (rate(low=0, high=2, log=True), "tpe", 3, "low must be more than 0 where log is true"),
         (rate(low=1, high=9, step=2, log=True), "tpe", 3, "where log is true, step must be 1"),
         ({"workers": {"low": 1, "high": 4}}, "tpe", 3, "for workers is a whole number"),

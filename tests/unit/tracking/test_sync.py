@@ -315,6 +315,23 @@ def test_odd_characters_in_a_name_do_not_stop_the_recording(client, run, workspa
         assert set(metrics) == {kept}
 
 
+def test_names_that_only_odd_characters_or_their_ends_tell_apart_stay_apart(client, run, workspace):
+    long = "recall_" + 300 * "n"
+    given = {"recall_C+": 0.1, "recall_C#": 0.2, "recall_C_": 0.3, "recall_C__2": 0.4}
+    with journal.opened(workspace, "evaluate"):
+        journal.log_metrics(given | {long: 0.5, f"{long}m": 0.6})
+    sync(workspace, "evaluate", run)
+    metrics = client.get_run(run.step_id).data.metrics
+    (first, other) = (metrics.pop(name) for name in sorted(metrics) if "nnn" in name)
+    assert {first, other} == {0.5, 0.6}
+    assert metrics == {
+        "recall_C_": 0.3,
+        "recall_C__2": 0.4,
+        "recall_C__3": 0.1,
+        "recall_C__4": 0.2,
+    }
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0, 1e300])
 def test_a_metric_of_any_value_is_kept(client, run, workspace, value):
     with journal.opened(workspace, "train"):
