@@ -77,7 +77,7 @@ class Group:
 
     def all_reduce(self, size: float, pieces: int = 1) -> float:
         """Returns the seconds in which each gets the sum of so many bytes of all, in pieces."""
-        # NCCL has trees besides rings, of the same bandwidth, with fewer messages one after another:
+        # NCCL has trees besides rings, as wide, with fewer messages one after another:
         # https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/
         rounds = math.ceil(math.log2(self.size)) if self.size > 1 else 0
         return 2 * (pieces * rounds * self.latency + self.gather(size, 0))
