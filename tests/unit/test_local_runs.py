@@ -38,9 +38,10 @@ def change(untracked, name, **fields):
 def test_list_shows_the_latest_first(trireme, kept, untracked):
     kept("first").end("FAILED", TriremeError(f"the {'very ' * 20}same"))
     kept("second").end("KILLED", result="flowers, version 2")
+    kept("broken").end("FAILED", TriremeError("it failed", "Traceback:\nKeyError: 'x'\n"))
     kept("third")
     kept("fourth")
-    for started, name in enumerate(("first", "second", "third", "fourth")):
+    for started, name in enumerate(("first", "second", "broken", "third", "fourth")):
         change(untracked, name, started=started)
     change(untracked, "fourth", born="0")
     status, output, _ = trireme("list")
@@ -49,6 +50,7 @@ def test_list_shows_the_latest_first(trireme, kept, untracked):
     assert [row[:2] + row[4:] for row in rows] == [
         ["fourth", "lost"],
         ["third", "running"],
+        ["broken", "FAILED", "it", "failed:", "KeyError:", "'x'"],
         ["second", "KILLED", "flowers,", "version", "2"],
         ["first", "FAILED", "the", *["very"] * 15, "…"],
     ]

@@ -156,7 +156,10 @@ class LocalRun(Run):
     @property
     def result(self) -> str:
         """What came of it; of version 0.1.0 only why it failed."""
-        return str(self.error) if self.error else self.record.get("result", "")
+        if not self.error:
+            return str(self.record.get("result", ""))
+        last = self.error.detail.strip().rpartition("\n")[2]  # in which a program says what it was
+        return ": ".join(filter(None, [str(self.error), last]))
 
     @property
     def facts(self) -> dict[str, str]:
