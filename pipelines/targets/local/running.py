@@ -108,7 +108,7 @@ def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
     try:
         with snapshot.taken(given[0]) as now:
             return "" if now.commit == commits[-1] else commits[-1]
-    except TriremeError:
+    except (TriremeError, OSError):
         return ""  # what is there now cannot be taken, which is no fault of this run
 
 
