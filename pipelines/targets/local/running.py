@@ -84,15 +84,15 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
             )
     store.check_reachable(store.uri())
     pipeline, arguments = prepared(run.directory)
-    kept = local_runs.Record(run.directory)
-    local_runs.wait_for_processes(run)
-    local_runs.set_logs_aside(run, after_failures(pipeline.spec))
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
         if commit := _changed_since(run.workspace, arguments):
             console.print(
                 f"note: {arguments['code_url']} has changed since; this goes on with the code of "
                 f"then, {commit[:12]}; a new run takes the change"
             )
+        kept = local_runs.Record(run.directory)
+        local_runs.wait_for_processes(run)
+        local_runs.set_logs_aside(run, after_failures(pipeline.spec))
         return go(pipeline, arguments, kept, console)
 
 
