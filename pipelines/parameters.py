@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from kfp import dsl
 
+from trireme.components.evaluation.options import MIN_ACCURACY
 from trireme.components.secrets import DEFAULTS
 from trireme.pipelines.steps import WORKSPACE
 
@@ -147,7 +148,9 @@ PARAMETERS = {
     ),
     "force": Described(bool, False, "Train even if nothing has changed."),
     "min_accuracy": Described(
-        float, 0.9, "The lowest held-out accuracy, 0 to 1, at which a classifier is exported."
+        float,
+        MIN_ACCURACY,
+        "The lowest held-out accuracy, 0 to 1, at which a classifier is exported.",
     ),
     "gate": Described(
         dict,

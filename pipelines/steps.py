@@ -18,6 +18,7 @@ from trireme.components.cost import table
 from trireme.components.dataset import component as datasets
 from trireme.components.deployment import component as deployments
 from trireme.components.evaluation import component as evaluations
+from trireme.components.evaluation.options import MIN_ACCURACY
 from trireme.components.export import component as exports
 from trireme.components.finish import component as finishes
 from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
@@ -207,7 +208,7 @@ def evaluate(
     entrypoint: Any = ENTRYPOINT,
     model_factory: Any = "",
     model_name: Any = "classifier",
-    min_accuracy: Any = 0.9,
+    min_accuracy: Any = MIN_ACCURACY,
     gate: Any = None,
     evaluation: Any = None,
 ) -> Task:

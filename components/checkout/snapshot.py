@@ -70,10 +70,10 @@ class Snapshot(NamedTuple):
     def in_words(self) -> str:
         """What is in it besides the commit that was checked out, and what is missing."""
         files = "1 uncommitted file" if self.changed == 1 else f"{self.changed} uncommitted files"
-        missing = [*(self.left_out if self.changed else [])]
-        missing += [f"the repository {name}" for name in self.nested]
-        with_them = [f"with {files}"] if self.changed else []
-        return ", ".join(with_them + ([f"without {', '.join(missing)}"] if missing else []))
+        missing = self.left_out if self.changed else []
+        without = ", ".join([*missing, *(f"the repository {name}" for name in self.nested)])
+        said = [f"with {files}" if self.changed else "", f"without {without}" if without else ""]
+        return ", ".join(filter(None, said))
 
 
 class _Changes(NamedTuple):

@@ -129,7 +129,7 @@ def in_a_line(workspace: Path) -> str:
     """Returns what came of a run in a few words, for a list of many; empty where nothing did."""
     try:
         found = facts(workspace)
-    except TriremeError:  # a journal that a power cut has damaged
+    except (TriremeError, OSError, ValueError, LookupError):  # files that a fault has damaged
         return ""
     if "Registered" not in found:
         return found.get("Not exported") or found.get("Verdict", "")

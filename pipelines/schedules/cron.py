@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -68,12 +69,17 @@ def parse(text: str) -> Cron:
     return cron
 
 
+@cache
+def _zones() -> set[str]:
+    """Returns the time zones that are the same on every machine; to find them takes 10 ms."""
+    return available_timezones() - OF_A_MACHINE
+
+
 def zone(name: str) -> ZoneInfo:
     """Returns a time zone."""
-    names = available_timezones() - OF_A_MACHINE
-    if name in names:
+    if name in _zones():
         return ZoneInfo(name)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name, _zones(), n=1)
     hint = f"did you mean {close[0]}?" if close else "it must be a name such as Europe/Berlin"
     why = "is another one in a pod" if name in OF_A_MACHINE else "does not exist"
     raise InputError(f"time zone {name!r}: {why}; {hint}")

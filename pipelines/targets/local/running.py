@@ -98,16 +98,14 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
 
 def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
     """Returns the commit that a run has of a folder which is another one now; empty otherwise."""
-    given = [arguments.get(f"code_{name}") or "" for name in ("url", "revision")]
-    records = journal.read(workspace, "checkout")
-    commits = [
-        each["tags"]["git.commit"] for each in records if "git.commit" in each.get("tags", {})
-    ]
-    if not (commits and snapshot.is_meant(*given)):
-        return ""
+    url, revision = (arguments.get(f"code_{name}") or "" for name in ("url", "revision"))
     try:
-        with snapshot.taken(given[0]) as now:
-            return "" if now.commit == commits[-1] else commits[-1]
+        tags = [record.get("tags", {}) for record in journal.read(workspace, "checkout")]
+        before = next((each["git.commit"] for each in tags if "git.commit" in each), "")
+        if not (before and snapshot.is_meant(url, revision)):
+            return ""
+        with snapshot.taken(url) as now:
+            return "" if now.commit == before else before
     except (TriremeError, OSError):
         return ""  # what is there now cannot be taken, which is no fault of this run
 
