@@ -79,7 +79,7 @@ class PipelineRun:
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
-        self._inherited = {name: value for name, value in os.environ.items() if name not in own}
+        self.inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = ""
         self._workspace = workspace
         self._steps: dict[str, str] = {}
@@ -124,7 +124,7 @@ class PipelineRun:
         opened = self._then(self._open_step, step, file, before, time.time())
         # The step that waits for the file is told if there will be none.
         opened.add_done_callback(lambda _: self._tell(file, needs_mlflow=before is not None))
-        return self._inherited | {TRACKER: str(file)}
+        return self.inherited | {TRACKER: str(file)}
 
     def step_goes_on(self, step: str) -> None:
         """Brings how far a step's training is into its run, now and then; returns at once."""

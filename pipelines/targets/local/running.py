@@ -126,6 +126,7 @@ def go(
     with _quiet(result):
         try:
             with handled(steps.interrupt, from_a_terminal()), console.showing(names):
+                steps.load(pipeline.spec)
                 _run_steps(pipeline, arguments, result, steps)
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number

@@ -81,7 +81,7 @@ class Starter:
         self, command: list[str], environment: dict[str, str], modules: tuple[str, ...] = ()
     ) -> Process:
         """Starts a step, forked from what has loaded some modules if there are any."""
-        if modules and (warm := self._warmed(modules, environment)):
+        if modules and (warm := self.load(modules, environment)):
             try:
                 return warm.start(command, GRACE, environment)
             except ChildProcessError:
@@ -101,7 +101,7 @@ class Starter:
             if warm:
                 warm.close()
 
-    def _warmed(self, modules: tuple[str, ...], environment: dict[str, str]) -> Warm | None:
+    def load(self, modules: tuple[str, ...], environment: dict[str, str]) -> Warm | None:
         """Returns what has loaded some modules, or is about to."""
         with self._one_at_a_time:
             if modules not in self._warm:

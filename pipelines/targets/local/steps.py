@@ -30,6 +30,7 @@ from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.lines import blocks
+from trireme.pipelines.compiling.steps import containers
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
@@ -45,6 +46,8 @@ LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
 _ITERATION = re.compile(r"-iteration-(\d+)(?=/)")
+
+_OF_A_PROCESS = ("command", "args", "env")  # in a container of a compiled pipeline
 
 
 class Steps:
@@ -64,6 +67,8 @@ class Steps:
         self._repeated = repeated
         self._running: dict[str, Process] = {}
         self._starter = Starter(self._warn)
+        # What is printed comes before the failure after it.
+        self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
 
@@ -81,6 +86,16 @@ class Steps:
             process.terminate()
         self._starter.stop()
         interrupt(number, frame)
+
+    def load(self, spec: Any) -> None:
+        """Begins to load what the steps of a compiled pipeline need, beside those before them."""
+        environment = WAITING | self._record.inherited | self._environment
+        for _, container in containers(spec):
+            words, more, own = (container.fields[key].list_value for key in _OF_A_PROCESS)
+            variables = {each["name"]: each["value"] for each in own}
+            if modules := modules_of([*words, *more], variables, container["image"], {}):
+                with contextlib.suppress(OSError):  # which the step tells that needs it
+                    self._starter.load(modules, environment)
 
     def close(self) -> None:
         """Ends what has been loaded for steps."""
@@ -149,8 +164,7 @@ class Steps:
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
         environment |= variables
-        environment = WAITING | environment | {STEP: name, "TMPDIR": result.temporary}
-        environment["PYTHONUNBUFFERED"] = "1"  # what is printed comes before the failure after it
+        environment = WAITING | environment | self._environment | {STEP: name}
         start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / "output.log"
         log.parent.mkdir(parents=True, exist_ok=True)

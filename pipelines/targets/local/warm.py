@@ -85,6 +85,7 @@ class Warm:
 
     def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
         self._kills = oom_kills()
+        self._is_used = False
         self._channel, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -108,6 +109,7 @@ class Warm:
         """
         (stdin, for_us), (out, stdout), (report, reported) = (os.pipe() for _ in range(3))
         step = Forked(for_us, out, report)
+        self._is_used = True
         try:
             self._ask([command, grace, environment], [stdin, stdout, reported])
             step.begin()
@@ -145,7 +147,9 @@ class Warm:
         return last, f"{exit_in_words(used.status)}{memory}"
 
     def close(self) -> None:
-        """Has it end when its steps have."""
+        """Has it end when its steps have; at once if there were none, for it may still load."""
+        if not self._is_used:
+            self.kill()
         self._channel.close()
         self._process.wait()
 

@@ -1,5 +1,6 @@
 """pipelines/targets/local/starting.py: what is forked, and that a step starts if nothing can be."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -108,3 +109,11 @@ def test_what_is_loaded_sees_nothing_of_the_first_step(started, environment):
     assert isinstance(step, Forked)
     assert "seen: nothing" in step.stdout.read().decode()
     assert wait_for(step).status == 0
+
+
+def test_what_was_loaded_for_steps_that_never_came_keeps_nobody_waiting(started, environment):
+    starter, told = started
+    warm = starter.load(("waits",), environment)
+    starter.close()
+    assert warm._process.returncode == -signal.SIGKILL
+    assert told == []
