@@ -19,7 +19,7 @@ from typing import Any
 
 from trireme.components.training.preflight.replica.meeting import TRY, WORD, Meeting, listener
 from trireme.components.training.preflight.replica.place import STRIDES, Place
-from trireme.components.training.preflight.replica.said import Failed, problem
+from trireme.components.training.preflight.replica.said import Failed
 
 PINGS = 8
 TIME = 0.7  # seconds in which each sends to another
@@ -56,10 +56,7 @@ class Links:
         """
         rank, size = self._place.rank, self._place.size
         strides = [stride for stride in STRIDES if stride < size]
-        links = []
-        for stride in strides:
-            peer = peers[(rank + stride) % size]
-            links.append(self._connect(peer))
+        links = [self._connect(peers[(rank + stride) % size]) for stride in strides]
         reached = self._meeting.exchange([link.get("error") for link in links])
         connections = [link.pop("socket", None) for link in links]
         if any(error for errors in reached for error in errors):
@@ -139,24 +136,18 @@ def own_address(place: Place, default: str) -> tuple[str, str]:
         others = ", ".join(name for name in there if _address(name) and name != "lo") or "none"
         if not addresses:
             raise Failed(
-                problem(
-                    "interface",
-                    place.name,
-                    f"replica {place.name} has no network interface {wanted!r} with an address, "
-                    f"which {variable} names (network.interface); it has {others}",
-                    is_fatal=True,
-                )
+                "interface",
+                place.name,
+                f"replica {place.name} has no network interface {wanted!r} with an address, "
+                f"which {variable} names (network.interface); it has {others}",
             )
         name, address = next(iter(addresses.items()))
         if address.startswith("127.") and not default.startswith("127."):
             raise Failed(
-                problem(
-                    "interface",
-                    place.name,
-                    f"replica {place.name} is to be reached at its loopback interface {name!r}, "
-                    f"which {variable} names (network.interface); it has {others}",
-                    is_fatal=True,
-                )
+                "interface",
+                place.name,
+                f"replica {place.name} is to be reached at its loopback interface {name!r}, "
+                f"which {variable} names (network.interface); it has {others}",
             )
         return address, name
     return default, ""

@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable
 
 from trireme.components.training.preflight.replica.place import Place
-from trireme.components.training.preflight.replica.said import Failed, Skipped, problem
+from trireme.components.training.preflight.replica.said import Failed, Skipped
 
 TRY = 3.0  # seconds that a connection may take
 PAUSE = 0.3  # seconds between two tries
@@ -38,7 +38,7 @@ class Hub(threading.Thread):
                 f"port {place.port} of replica {place.name}, where all replicas meet, cannot be "
                 f"listened on ({error.strerror}): see what else listens there"
             )
-            raise Failed(problem("port", place.name, sentence, is_fatal=True)) from None
+            raise Failed("port", place.name, sentence) from None
 
     def run(self) -> None:
         """Takes connections until all replicas are there."""
@@ -199,26 +199,25 @@ def _connected(
         try:
             return socket.create_connection((place.address, place.port), TRY)
         except OSError as error:
-            found = _why(place, error)
+            failed = _failed(place, error)
             if not isinstance(error, ConnectionRefusedError):
                 listened = time.monotonic()
         if time.monotonic() >= until:
-            raise Failed(found)
+            raise failed
         if time.monotonic() >= listened + REFUSED:
             raise Skipped(f"nobody listens on port {place.port} of {place.address}")
-        wait(found)
+        wait(failed.problem)
         time.sleep(PAUSE)
 
 
-def _why(place: Place, error: OSError) -> dict[str, Any]:
+def _failed(place: Place, error: OSError) -> Failed:
     there = f"{place.address}, where all replicas meet"
     if isinstance(error, socket.gaierror):
-        return problem(
+        return Failed(
             "name",
             place.name,
             f"replica {place.name} cannot look up the name {there} ({error.strerror}): see whether "
             "the cluster's DNS answers in its pod, and that the job's Service exists",
-            is_fatal=True,
         )
     if isinstance(error, socket.timeout):
         why = "no answer: something drops its packets"
@@ -226,12 +225,11 @@ def _why(place: Place, error: OSError) -> dict[str, Any]:
         why = "a refusal: nothing listens there, or a firewall rejects it"
     else:
         why = error.strerror or str(error)
-    return problem(
+    return Failed(
         "port",
         place.name,
         f"replica {place.name} cannot reach port {place.port} of {there} ({why}): allow TCP "
         "between the job's pods in NetworkPolicies, firewalls and service meshes",
-        is_fatal=True,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 
 from trireme.components.training.preflight.replica import said
 from trireme.components.training.preflight.replica.place import EACH, YOUNG, lookup_error
-from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped, problem
+from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped
 
 PORT = 23456
 LIMIT = 360.0  # seconds for all of it, once the hosts are there, and EACH for each
@@ -70,8 +70,7 @@ def _read(process: subprocess.Popen[str]) -> int:
 
     def read_errors() -> None:
         assert process.stderr
-        for line in process.stderr:
-            complaints.append(line.strip())
+        complaints.extend(map(str.strip, process.stderr))
 
     reading = threading.Thread(target=read_errors)
     reading.start()
@@ -89,13 +88,10 @@ def _read(process: subprocess.Popen[str]) -> int:
         told = [line for line in complaints if "ssh" in line.lower()]
         if told:
             raise Failed(
-                problem(
-                    "port",
-                    "launcher-0",
-                    f"mpirun cannot start a rank on each host ({told[0][:300]}): see whether the "
-                    "workers run an SSH server that the launcher's key opens",
-                    is_fatal=True,
-                )
+                "port",
+                "launcher-0",
+                f"mpirun cannot start a rank on each host ({told[0][:300]}): see whether the "
+                "workers run an SSH server that the launcher's key opens",
             )
         raise Skipped(next(iter(complaints), f"mpirun exited with status {status}")[:300])
     return FAILED if has_failed else 0
@@ -120,11 +116,8 @@ def _hosts(file: str) -> list[str]:
 def _look_up(replica: str, host: str) -> None:
     if error := lookup_error(host, time.monotonic() + YOUNG):
         raise Failed(
-            problem(
-                "name",
-                replica,
-                f"the launcher cannot look up {host} of replica {replica} ({error.strerror}): see "
-                "whether the cluster's DNS answers, and that the job's Service exists",
-                is_fatal=True,
-            )
+            "name",
+            replica,
+            f"the launcher cannot look up {host} of replica {replica} ({error.strerror}): see "
+            "whether the cluster's DNS answers, and that the job's Service exists",
         )

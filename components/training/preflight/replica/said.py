@@ -22,9 +22,9 @@ LADDER = ("name", "port", "interface", "library", "version", "disk", "size", "sl
 class Failed(Exception):
     """The job must not train; ``problem`` says why."""
 
-    def __init__(self, problem: dict[str, Any]) -> None:
-        super().__init__(problem["sentence"])
-        self.problem = problem
+    def __init__(self, step: str, replica: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.problem = problem(step, replica, sentence, is_fatal=True)
 
 
 class Skipped(Exception):

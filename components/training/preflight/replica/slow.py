@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from statistics import median
-from typing import Any, NamedTuple
+from statistics import median, median_low
+from typing import Any, Iterator, NamedTuple
 
 from trireme.components.training.preflight.replica.said import problem
 
@@ -46,84 +46,77 @@ def network(records: list[Record]) -> dict[str, Network]:
     return found
 
 
-def of_networks(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns what is slow of what connects the replicas."""
+def of_networks(records: list[Record]) -> Iterator[dict[str, Any]]:
+    """Yields what is slow of what connects the replicas."""
     figures = network(records)
     if not figures:
-        return []
-    names = list(figures)
+        return
     rate = {name: min(each.sends, each.receives) for name, each in figures.items()}
-    resent = {name: each.resent for name, each in figures.items()}
-    answer = {name: each.answer for name, each in figures.items()}
-    stalled = [name for name in names if not rate[name]]
-    if stalled:
-        name, is_pair = stalled[0], len(names) == 2
-        who, whose = ("each replica", "an") if is_pair else (f"replica {name}", "its network")
-        sentence = (
-            f"{who} answers, but nothing large comes through: {whose} interface has a larger MTU "
-            "than what is on the way; give all the same, and the overlay's room"
-        )
-        return [problem("size", name, sentence, is_fatal=True)]
-    slow = {name: (value, usual) for name, value, usual in below(rate, SLOW)}
-    found = []
-    usual_answer = sorted(answer.values())[(len(names) - 1) // 2]
-    for name in names:
-        is_pair = len(names) == 2
+    is_pair = len(figures) == 2
+    for name in rate:
+        if not rate[name]:
+            who, whose = ("each replica", "an") if is_pair else (f"replica {name}", "its network")
+            yield problem(
+                "size",
+                name,
+                f"{who} answers, but nothing large comes through: {whose} interface has a larger "
+                "MTU than what is on the way; give all the same, and the overlay's room",
+                is_fatal=True,
+            )
+            return
+    slow = below(rate, SLOW)
+    usual_answer = median_low(each.answer for each in figures.values())
+    for name, each in figures.items():
         facts, advice = [], ""
-        if answer[name] > LATE and (is_pair or answer[name] > 3 * usual_answer):
-            facts.append(f"answers after {1000 * answer[name]:.1f} ms")
+        if each.answer > LATE and (is_pair or each.answer > 3 * usual_answer):
+            facts.append(f"answers after {1000 * each.answer:.1f} ms")
             advice = "put all replicas into one zone and network"
-        if resent[name] > RESENT:
-            facts.append(f"loses {100 * resent[name]:.1f} % of its packets")
+        if each.resent > RESENT:
+            facts.append(f"loses {100 * each.resent:.1f} % of its packets")
             advice = advice or "see its node's network card, cable and switch port"
         if name in slow or (is_pair and rate[name] < LEAST_RATE):
             others = f", the others {speed(slow[name][1])}" if name in slow else ""
             facts.append(f"moves {speed(rate[name])}{others}")
             advice = advice or "see what limits its node's network, or take another node"
-        if not facts:
-            continue
-        who = "each replica" if is_pair else f"replica {name}"
-        found.append(problem("slow", name, f"{who} {', '.join(facts)}: {advice}"))
-        if is_pair:
-            break
-    return found
+        if facts:
+            who = "each replica" if is_pair else f"replica {name}"
+            yield problem("slow", name, f"{who} {', '.join(facts)}: {advice}")
+            if is_pair:
+                return
 
 
-def of_clocks(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns which clocks differ."""
+def of_clocks(records: list[Record]) -> Iterator[dict[str, Any]]:
+    """Yields which clocks differ."""
     advice = "by NTP on its node; tokens and logs go by it"
     if len(records) == 2:  # of which nobody knows whose is right
         one, other = records
         apart = abs(one["clock"] - other["clock"])
-        sentence = (
-            f"the clocks of replicas {one['replica']} and {other['replica']} differ by "
-            f"{apart:.1f} s: set each {advice}"
-        )
-        return [problem("slow", one["replica"], sentence)] if apart > SKEW else []
+        if apart > SKEW:
+            yield problem(
+                "slow",
+                one["replica"],
+                f"the clocks of replicas {one['replica']} and {other['replica']} differ by "
+                f"{apart:.1f} s: set each {advice}",
+            )
+        return
     usual = median(record["clock"] for record in records)
-    found = []
     for record in records:
         ahead = record["clock"] - usual
         if abs(ahead) > SKEW:
             which = "ahead of" if ahead > 0 else "behind"
-            found.append(
-                problem(
-                    "slow",
-                    record["replica"],
-                    f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
-                    f"others': set it {advice}",
-                )
+            yield problem(
+                "slow",
+                record["replica"],
+                f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
+                f"others': set it {advice}",
             )
-    return found
 
 
-def of_processors(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns which replicas compute more slowly than those that have asked for as much."""
-    found = []
+def of_processors(records: list[Record]) -> Iterator[dict[str, Any]]:
+    """Yields which replicas compute more slowly than those that have asked for as much."""
     for like in _alike(records):
         cores = {record["replica"]: record["cores"] for record in like}
-        slow = _slow_nodes(like)
-        few = {name: (value, usual) for name, value, usual in below(cores, SLOW_CPU)}
+        slow, few = _slow_nodes(like), below(cores, SLOW_CPU)
         for name in cores:
             facts = []
             if name in few:
@@ -132,15 +125,12 @@ def of_processors(records: list[Record]) -> list[dict[str, Any]]:
                 value, usual = slow[name]
                 facts.append(f"computes at {value / usual:.0%} of the others' speed")
             if facts:
-                found.append(
-                    problem(
-                        "slow",
-                        name,
-                        f"replica {name} {' and '.join(facts)}: see what else runs on its node, "
-                        "and its CPU limit",
-                    )
+                yield problem(
+                    "slow",
+                    name,
+                    f"replica {name} {' and '.join(facts)}: see what else runs on its node, and "
+                    "its CPU limit",
                 )
-    return found
 
 
 def _slow_nodes(records: list[Record]) -> dict[str, tuple[float, float]]:
@@ -154,32 +144,26 @@ def _slow_nodes(records: list[Record]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def of_room(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns which replicas have little memory."""
-    found = []
+def of_room(records: list[Record]) -> Iterator[dict[str, Any]]:
+    """Yields which replicas have little memory."""
     for record in records:
         replica, shm = record["replica"], record["shm"]
         if shm and shm["free"] <= SMALL_SHM:
-            found.append(
-                problem(
-                    "small",
-                    replica,
-                    f"replica {replica} has {shm['free'] >> 20} MiB free of {shm['size'] >> 20} in "
-                    "/dev/shm: data loaders and NCCL need more, give shared_memory",
-                )
+            yield problem(
+                "small",
+                replica,
+                f"replica {replica} has {shm['free'] >> 20} MiB free of {shm['size'] >> 20} in "
+                "/dev/shm: data loaders and NCCL need more, give shared_memory",
             )
     for like in _alike(records):
         memory = {record["replica"]: float(record["memory"]) for record in like}
-        for replica, value, usual in below(memory, SLOW):
-            found.append(
-                problem(
-                    "small",
-                    replica,
-                    f"replica {replica} has {value / 2**30:.1f} GiB of memory free, the others "
-                    f"{usual / 2**30:.1f}: see what else runs on its node",
-                )
+        for replica, (value, usual) in below(memory, SLOW).items():
+            yield problem(
+                "small",
+                replica,
+                f"replica {replica} has {value / 2**30:.1f} GiB of memory free, the others "
+                f"{usual / 2**30:.1f}: see what else runs on its node",
             )
-    return found
 
 
 def _alike(records: list[Record]) -> list[list[Record]]:
@@ -190,15 +174,13 @@ def _alike(records: list[Record]) -> list[list[Record]]:
     return list(by_request.values())
 
 
-def below(values: dict[str, float], share: float) -> list[tuple[str, float, float]]:
-    """Returns who has less than a share of what is usual, how much, and what is usual."""
-    if len(values) < 2:
-        return []
-    found = []
+def below(values: dict[str, float], share: float) -> dict[str, tuple[float, float]]:
+    """Returns who has less than a share of what is usual: how much, and what is usual."""
+    found = {}
     for name, value in values.items():
-        usual = median(other for each, other in values.items() if each != name)
-        if value < share * usual:
-            found.append((name, value, usual))
+        others = [other for each, other in values.items() if each != name]
+        if others and value < share * median(others):
+            found[name] = (value, median(others))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 from trireme.components.training.preflight.replica import slow
 from trireme.components.training.preflight.replica.said import LADDER, problem
@@ -16,12 +16,10 @@ def judge(records: list[Record], library: str) -> list[dict[str, Any]]:
         library: What they train with, whose versions have to be the same.
     """
     found = [own for record in records for own in record["problems"]]
-    found += _unreached(records)
-    found += _versions(records, library)
-    found += _disks(records)
+    found += [*_unreached(records), *_versions(records, library), *_disks(records)]
     if not any(each["fatal"] for each in found):
-        found += slow.of_networks(records) + slow.of_clocks(records)
-    found += slow.of_processors(records) + slow.of_room(records)
+        found += [*slow.of_networks(records), *slow.of_clocks(records)]
+    found += [*slow.of_processors(records), *slow.of_room(records)]
     return sorted(_folded(found), key=lambda each: LADDER.index(each["step"]))
 
 
@@ -40,10 +38,9 @@ def _folded(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _unreached(records: list[Record]) -> list[dict[str, Any]]:
-    """Returns the links that do not exist, by the replica that most of them fail for."""
+def _unreached(records: list[Record]) -> Iterator[dict[str, Any]]:
+    """Yields the links that do not exist, by the replica that most of them fail for."""
     failed = [link for record in records for link in record["links"] if "error" in link]
-    found = []
     while failed:
         ends = [end for link in failed for end in (link["from"], link["to"])]
         # Of those that as many fail for, the one that is not reached, rather than who tries.
@@ -53,19 +50,16 @@ def _unreached(records: list[Record]) -> list[dict[str, Any]]:
         link = theirs[0]
         record = next(each for each in records if each["replica"] == culprit)
         if record.get("interface"):
-            found.append(
-                problem(
-                    "interface",
-                    culprit,
-                    f"replica {culprit} is not reached at its interface {record['interface']!r} "
-                    f"({link['error']}): name one by which all replicas reach each other "
-                    "(network.interface), and allow all TCP between the job's pods",
-                    is_fatal=True,
-                )
+            yield problem(
+                "interface",
+                culprit,
+                f"replica {culprit} is not reached at its interface {record['interface']!r} "
+                f"({link['error']}): name one by which all replicas reach each other "
+                "(network.interface), and allow all TCP between the job's pods",
+                is_fatal=True,
             )
-            continue
-        found.append(
-            problem(
+        else:
+            yield problem(
                 "port",
                 culprit,
                 f"replica {link['from']} cannot reach {link['to']} on port {link['port']} "
@@ -73,12 +67,9 @@ def _unreached(records: list[Record]) -> list[dict[str, Any]]:
                 "port, so allow all TCP between the job's pods",
                 is_fatal=True,
             )
-        )
-    return found
 
 
-def _versions(records: list[Record], library: str) -> list[dict[str, Any]]:
-    found = []
+def _versions(records: list[Record], library: str) -> Iterator[dict[str, Any]]:
     names = {name for record in records for name in record["versions"]}
     for name in sorted(names):
         by_version: dict[str, list[str]] = {}
@@ -92,20 +83,17 @@ def _versions(records: list[Record], library: str) -> list[dict[str, Any]]:
         *others, most = sorted(by_version, key=lambda version: len(by_version[version]))
         culprits = [replica for version in others for replica in by_version[version]]
         has = f"{name} {' and '.join(others)}"
-        found.append(
-            problem(
-                "version",
-                culprits[0],
-                f"{_names(culprits)} {has}, {_names(by_version[most])} {most}: use one image, by "
-                "its digest, for all",
-                is_fatal=name in (library, "NCCL"),
-            )
+        yield problem(
+            "version",
+            culprits[0],
+            f"{_names(culprits)} {has}, {_names(by_version[most])} {most}: use one image, by its "
+            "digest, for all",
+            is_fatal=name in (library, "NCCL"),
         )
-    return found
 
 
-def _disks(records: list[Record]) -> list[dict[str, Any]]:
-    found = []
+def _disks(records: list[Record]) -> Iterator[dict[str, Any]]:
+    others_have_files = any(record["data"].get("files") for record in records)
     for record in records:
         replica, disk, data = record["replica"], record["disk"], record["data"]
         if "error" in disk:
@@ -114,46 +102,34 @@ def _disks(records: list[Record]) -> list[dict[str, Any]]:
                 if disk["full"]
                 else "see who owns the volume and whether it is mounted read-only (run_as_user)"
             )
-            found.append(
-                problem(
-                    "disk",
-                    replica,
-                    f"replica {replica} cannot write to CHECKPOINT_DIR {disk['folder']} "
-                    f"({disk['error']}): {cause}",
-                    is_fatal=record["saves"] and (disk["there"] or disk["full"]),
-                )
+            yield problem(
+                "disk",
+                replica,
+                f"replica {replica} cannot write to CHECKPOINT_DIR {disk['folder']} "
+                f"({disk['error']}): {cause}",
+                is_fatal=record["saves"] and (disk["there"] or disk["full"]),
             )
-        if "error" in data or (not data.get("files") and _any(records, "data", "files")):
+        if "error" in data or (not data.get("files") and others_have_files):
             why = data.get("error", "there are no files")
-            found.append(
-                problem(
-                    "disk",
-                    replica,
-                    f"replica {replica} cannot read DATA_DIR {data.get('folder', '')} ({why}), "
-                    "though others can: see how its volume is mounted",
-                )
+            yield problem(
+                "disk",
+                replica,
+                f"replica {replica} cannot read DATA_DIR {data.get('folder', '')} ({why}), though "
+                "others can: see how its volume is mounted",
             )
-    for what, name, folder in (
-        ("disk", "write", "CHECKPOINT_DIR"),
-        ("data", "read", "DATA_DIR"),
+    for what, name, verb in (
+        ("disk", "write", "writes to CHECKPOINT_DIR"),
+        ("data", "read", "reads DATA_DIR"),
     ):
         values = {each["replica"]: each[what][name] for each in records if name in each[what]}
-        for replica, value, usual in slow.below(values, slow.SLOW):
+        for replica, (value, usual) in slow.below(values, slow.SLOW).items():
             if value < slow.FAST_DISK:
-                verb = "writes to" if name == "write" else "reads"
-                found.append(
-                    problem(
-                        "slow",
-                        replica,
-                        f"replica {replica} {verb} {folder} at {value / 1e6:.1f} MB/s, the others "
-                        f"at {usual / 1e6:.1f}: see what else uses its node's disk or its mount",
-                    )
+                yield problem(
+                    "slow",
+                    replica,
+                    f"replica {replica} {verb} at {value / 1e6:.1f} MB/s, the others at "
+                    f"{usual / 1e6:.1f}: see what else uses its node's disk or its mount",
                 )
-    return found
-
-
-def _any(records: list[Record], part: str, name: str) -> bool:
-    return any(record[part].get(name) for record in records)
 
 
 def _names(replicas: list[str]) -> str:
