@@ -30,6 +30,9 @@ WORDS = 200  # characters of how a span failed
 EVERY = 1.0  # seconds between two changes that are written
 SIZE_LIMIT = 16 << 20  # bytes of a file that is read
 
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised by reading JSON that a program has written, which may be anything."""
+
 
 class Span(NamedTuple):
     """A time that a replica spent in one state; ``ended`` is ``None`` while it lasts."""
@@ -79,15 +82,13 @@ class Life:
     @property
     def ran(self) -> float:
         """Seconds that its attempts ran, those that have ended."""
-        return sum((span.ended or span.began) - span.began for span in self._of(RUNNING))
+        running = [span for span in self.spans if span.state == RUNNING]
+        return sum((span.ended or span.began) - span.began for span in running)
 
     @property
     def cpu(self) -> float | None:
         """CPUs that it used, the mean of that time; None where that is not known."""
         return None if self.cpu_seconds is None or not self.ran else self.cpu_seconds / self.ran
-
-    def _of(self, state: str) -> list[Span]:
-        return [span for span in self.spans if span.state == state]
 
 
 def spans(
@@ -159,9 +160,7 @@ def read(file: Path) -> dict[str, Life]:
             return {}
         replicas = json.loads(file.read_text(encoding="utf-8"))["replicas"]
         return {str(name): _life(found) for name, found in replicas.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
-    except (OverflowError, RecursionError):
+    except (OSError, *UNREADABLE):
         return {}
 
 

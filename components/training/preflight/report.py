@@ -11,6 +11,7 @@ from trireme.components.errors import JobFailed
 from trireme.components.training.preflight.replica import slow
 from trireme.components.training.preflight.replica.collective import MEDIUM, SMALL
 from trireme.components.training.preflight.replica.said import LADDER, MARK
+from trireme.components.training.timeline import UNREADABLE
 from trireme.components.whole_file import write_whole
 
 NAME = "preflight.json"
@@ -32,14 +33,18 @@ class PreflightFailed(JobFailed):
 
 
 class Report:
-    """What is known of a job's preflight; to be called from several threads."""
+    """What is known of a job's preflight; to be called from several threads.
+
+    Attributes:
+        problems: What is wrong, the cause first.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
         """Starts with nothing known; what becomes known is kept in the file."""
         self._file, self._lock = file, threading.Lock()
         self._found: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, dict[str, Any]] = {}
-        self._problems: list[dict[str, Any]] = []
+        self.problems: list[dict[str, Any]] = []
         self._seconds: float | None = None
         self._failed_at: float | None = None
         self._have_met = False
@@ -52,30 +57,25 @@ class Report:
             content = json.loads(line[len(MARK) :])
             with self._lock:
                 return self._take(replica, content)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        except UNREADABLE:
             return line  # a program has printed it
 
     @property
     def content(self) -> dict[str, Any]:
         """What the file holds; nothing as long as there is no verdict."""
-        if self._seconds is None and not self._problems:
+        if self._seconds is None and not self.problems:
             return {}
         names = sorted(self._found, key=_by_number)
         return {
             "seconds": self._seconds,
-            "problems": self._problems,
+            "problems": self.problems,
             "replicas": [self._found[name] for name in names],
         }
 
     @property
-    def problems(self) -> list[dict[str, Any]]:
-        """What is wrong, the cause first."""
-        return self._problems
-
-    @property
     def failure(self) -> PreflightFailed | None:
         """Why the job must not train; ``None`` where it may."""
-        fatal = [problem["sentence"] for problem in self._problems if problem["fatal"]]
+        fatal = [problem["sentence"] for problem in self.problems if problem["fatal"]]
         if not fatal:
             return None
         return PreflightFailed(f"preflight: {fatal[0]}", "\n".join(fatal[1:]))
@@ -125,17 +125,17 @@ class Report:
         if "verdict" in content:
             if "seconds" in content["verdict"]:  # of all, and so of the newest start
                 self._seconds = content["verdict"]["seconds"]
-                self._problems, self._failed_at = [], None
+                self.problems, self._failed_at = [], None
             self._add(content["verdict"]["problems"])
         if "verdict" in content or len(self._found) <= FEW:
             self._keep()
         return _summary(self.content) if "verdict" in content and not self.failure else None
 
     def _add(self, problems: list[dict[str, Any]]) -> None:
-        known = {problem["sentence"] for problem in self._problems}
-        self._problems += [each for each in problems if each["sentence"] not in known]
-        self._problems.sort(key=lambda each: (not each["fatal"], LADDER.index(each["step"])))
-        if self._failed_at is None and any(each["fatal"] for each in self._problems):
+        known = {problem["sentence"] for problem in self.problems}
+        self.problems += [each for each in problems if each["sentence"] not in known]
+        self.problems.sort(key=lambda each: (not each["fatal"], LADDER.index(each["step"])))
+        if self._failed_at is None and any(each["fatal"] for each in self.problems):
             self._failed_at = time.monotonic()
 
     def _keep(self) -> None:
@@ -155,9 +155,7 @@ def read(file: Path) -> dict[str, Any]:
         table(content)
         [(problem["sentence"], problem["fatal"]) for problem in content["problems"]]
         return dict(content)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    except ArithmeticError:
+    except (OSError, *UNREADABLE):
         return {}
 
 

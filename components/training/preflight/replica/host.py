@@ -109,10 +109,10 @@ def free_memory() -> int:
     return free
 
 
-def shared_memory(folder: str = "/dev/shm") -> dict[str, int]:
+def shared_memory() -> dict[str, int]:
     """Returns the bytes of /dev/shm, and those that are free."""
     try:
-        found = os.statvfs(folder)
+        found = os.statvfs("/dev/shm")
     except OSError:
         return {}
     return {"size": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}

@@ -17,7 +17,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trireme.components.training.preflight.replica.meeting import TRY, WORD, Meeting, listener
+from trireme.components.training.preflight.replica.meeting import (
+    TRY,
+    WORD,
+    Meeting,
+    close,
+    listener,
+)
 from trireme.components.training.preflight.replica.place import STRIDES, Place
 from trireme.components.training.preflight.replica.said import Failed
 
@@ -119,9 +125,7 @@ class Links:
 
     def close(self) -> None:
         """Gives the port back."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        close(self._listener)
 
 
 def own_address(place: Place, default: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ class Hub(threading.Thread):
         super().__init__(daemon=True)
         self._size, self._token, self._patience = place.size, token, patience
         self._lock = threading.Lock()
-        self._streams: dict[int, socket.SocketIO] = {}
+        self._connections: dict[int, socket.socket] = {}
         self._said: dict[int, dict[int, Any]] = {}
         self._problem = ""
         self._all_here = threading.Event()
@@ -57,19 +57,13 @@ class Hub(threading.Thread):
     def _watch(self) -> None:
         if not self._all_here.wait(self._patience):
             with self._lock:
-                count = self._size - len(self._streams)
+                count = self._size - len(self._connections)
             self._give_up(f"{count} of {self._size} replicas did not come")
-        self._close()
-
-    def _close(self) -> None:
-        # Only so does accept() return; and the port is the program's again.
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        close(self._listener)  # the port is the program's again
 
     def _serve(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream = connection.makefile("rwb", buffering=0)
+        stream = connection.makefile("rb")
         try:
             first = connection.recv(1 << 16, socket.MSG_PEEK)
             if not first:
@@ -82,14 +76,14 @@ class Hub(threading.Thread):
             if hello["token"] != self._token:
                 return
             rank = hello["rank"]
-            _send(stream, {"welcome": True})
+            _send(connection, {"welcome": True})
             with self._lock:
-                self._streams[rank] = stream
+                self._connections[rank] = connection
                 self._here += 1
-                if len(self._streams) == self._size:
+                if len(self._connections) == self._size:
                     self._all_here.set()
             for line in iter(stream.readline, b""):
-                self._take(rank, stream, json.loads(line))
+                self._take(rank, json.loads(line))
             self._leave(f"rank {rank} has ended")
         except (OSError, ValueError):
             self._leave("a connection broke")
@@ -97,9 +91,9 @@ class Hub(threading.Thread):
             stream.close()
             connection.close()
 
-    def _take(self, rank: int, stream: socket.SocketIO, message: dict[str, Any]) -> None:
+    def _take(self, rank: int, message: dict[str, Any]) -> None:
         if "ping" in message:
-            _send(stream, {"time": time.time()})
+            _send(self._connections[rank], {"time": time.time()})
             return
         number = message["number"]
         with self._lock:
@@ -109,8 +103,8 @@ class Hub(threading.Thread):
                 return
             del self._said[number]
             everything = _line({"all": [said[each] for each in range(self._size)]})
-            for each in self._streams.values():
-                _write(each, everything)
+            for connection in self._connections.values():
+                connection.sendall(everything)
 
     def _leave(self, why: str) -> None:
         with self._lock:
@@ -123,9 +117,9 @@ class Hub(threading.Thread):
         self._all_here.set()
         with self._lock:
             self._problem = self._problem or why
-            for stream in self._streams.values():
-                with contextlib.suppress(OSError, ValueError):
-                    _send(stream, {"skipped": self._problem})
+            for connection in self._connections.values():
+                with contextlib.suppress(OSError):
+                    _send(connection, {"skipped": self._problem})
 
 
 class Meeting:
@@ -139,10 +133,10 @@ class Meeting:
         self.connection = _connected(place, patience, wait)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._stream = self.connection.makefile("rwb", buffering=0)
+        self._stream = self.connection.makefile("rb")
         self.connection.settimeout(WORD)
         try:
-            _send(self._stream, {"token": token, "rank": place.rank})
+            _send(self.connection, {"token": token, "rank": place.rank})
             if not json.loads(self._stream.readline()).get("welcome"):
                 raise ValueError
         except (OSError, ValueError, AttributeError):
@@ -154,7 +148,7 @@ class Meeting:
         self._number += 1
         message = {"number": self._number, "content": content}
         try:
-            _send(self._stream, message)
+            _send(self.connection, message)
             answer = json.loads(self._stream.readline())
         except (OSError, ValueError):
             raise Skipped("the replica that all met at has ended") from None
@@ -168,7 +162,7 @@ class Meeting:
         best = (float("inf"), 0.0)
         for _ in range(PINGS):
             sent, began = time.time(), time.perf_counter()
-            _send(self._stream, {"ping": True})
+            _send(self.connection, {"ping": True})
             there = json.loads(self._stream.readline())["time"]
             took = time.perf_counter() - began
             best = min(best, (took, sent + took / 2 - there))
@@ -188,6 +182,13 @@ def listener(address: str, port: int) -> socket.socket:
         with contextlib.suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))
+
+
+def close(listening: socket.socket) -> None:
+    """Closes a socket that listens, so that a waiting accept() returns."""
+    with contextlib.suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
 
 
 def _connected(
@@ -233,14 +234,9 @@ def _failed(place: Place, error: OSError) -> Failed:
     )
 
 
-def _send(stream: socket.SocketIO, message: Any) -> None:
-    _write(stream, _line(message))
+def _send(connection: socket.socket, message: Any) -> None:
+    connection.sendall(_line(message))
 
 
 def _line(message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"
-
-
-def _write(stream: socket.SocketIO, data: bytes) -> None:
-    while data:
-        data = data[stream.write(data) :]
