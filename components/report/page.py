@@ -17,7 +17,7 @@ from trireme.components.report import curves
 from trireme.components.report.picture import Curve, Picture, StepPicture
 from trireme.components.step_names import TRIAL, without_index
 from trireme.components.training.preflight import report as preflight
-from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life
+from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life, by_number
 
 ROWS = 128  # replicas that the time line shows
 LEAST = 0.002  # of the time line that a wait has to be to be shown
@@ -197,18 +197,13 @@ def _rows(picture: Picture) -> tuple[list[Row], int]:
 
 def _most_telling(replicas: dict[str, Life], most: int) -> list[str]:
     """Returns the names of some replicas: those that failed or were restarted, and the first."""
-    names = sorted(replicas, key=_by_number)
+    names = sorted(replicas, key=by_number)
     if len(names) <= most:
         return names
     first = sorted(
         names, key=lambda name: (-len(replicas[name].failures), -replicas[name].restarts)
     )
-    return sorted(first[:most], key=_by_number)
-
-
-def _by_number(name: str) -> tuple[str, int]:
-    role, _, number = name.rpartition("-")
-    return (role, int(number)) if number.isascii() and number.isdigit() else (name, 0)
+    return sorted(first[:most], key=by_number)
 
 
 def _step_row(picture: Picture, step: StepPicture) -> Row:

@@ -120,6 +120,12 @@ def spans(
     return [span for span in found if span.ended is None or span.ended > span.began]
 
 
+def by_number(name: str) -> tuple[str, int]:
+    """Returns what names of replicas are ordered by: their role, then their number."""
+    role, _, number = name.rpartition("-")
+    return (role, int(number)) if number.isascii() and number.isdigit() else (name, 0)
+
+
 class Timeline:
     """The file of a step's replicas."""
 

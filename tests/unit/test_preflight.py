@@ -467,7 +467,11 @@ def test_a_start_that_passes_makes_up_for_one_that_has_not():
 
 def test_what_a_program_prints_like_a_record_is_shown():
     text = line(record={"replica": "worker-1"})
-    assert report.Report().shown("worker-1", text) == text
+    found = report.Report()
+    assert found.shown("worker-1", text) == text
+    assert found.shown("worker-1", line(record=ring(1)[0] | {"replica": "worker-²"})) is None
+    found.shown("worker-1", line(verdict={"problems": [], "seconds": 1.0}))
+    assert found.metrics()["preflight/problems"] == 0
 
 
 def test_the_page_of_a_run_has_the_table_and_what_is_wrong():

@@ -11,7 +11,7 @@ from trireme.components.errors import JobFailed
 from trireme.components.training.preflight.replica import slow
 from trireme.components.training.preflight.replica.collective import MEDIUM, SMALL
 from trireme.components.training.preflight.replica.said import LADDER, MARK
-from trireme.components.training.timeline import UNREADABLE
+from trireme.components.training.timeline import UNREADABLE, by_number
 from trireme.components.whole_file import write_whole
 
 NAME = "preflight.json"
@@ -65,7 +65,7 @@ class Report:
         """What the file holds; nothing as long as there is no verdict."""
         if self._seconds is None and not self.problems:
             return {}
-        names = sorted(self._found, key=_by_number)
+        names = sorted(self._found, key=by_number)
         return {
             "seconds": self._seconds,
             "problems": self.problems,
@@ -225,8 +225,3 @@ def _summary(content: dict[str, Any]) -> str:
     count = len(content["problems"])
     warnings = f", {count} {'warning' if count == 1 else 'warnings'}" if count else ""
     return f"preflight passed in {content['seconds']:.1f} s{warnings}"
-
-
-def _by_number(name: str) -> tuple[str, int]:
-    role, _, number = name.rpartition("-")
-    return role, int(number) if number.isdigit() else 0
