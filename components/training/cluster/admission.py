@@ -82,9 +82,3 @@ def dry_run_pods(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
             raise Invalid(f"a pod of role {role} would be refused: {message}") from None
         warnings += [text.replace('\\"', '"') for text in _WARNING.findall(cluster.warning)]
     return list(dict.fromkeys(warnings))
-
-
-def check_may_create(cluster: Cluster, manifest: dict[str, Any]) -> bool:
-    """Asks the cluster whether this user may make a job in its namespace."""
-    jobs = kind_of(manifest)
-    return may(cluster, cluster.namespace, jobs, "", "create")

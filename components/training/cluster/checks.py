@@ -111,7 +111,9 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     try:
         admission.dry_run(cluster, manifest, cluster.namespace)
     except Refused as error:
-        if isinstance(error, Forbidden) and not admission.check_may_create(cluster, manifest):
+        if isinstance(error, Forbidden) and not access.may(
+            cluster, cluster.namespace, kind_of(manifest), "", "create"
+        ):
             words = f"you may not check whether the API server would accept the {manifest['kind']}"
             yield _unknown(words)
         else:

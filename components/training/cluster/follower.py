@@ -16,7 +16,7 @@ from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.kubernetes.watch import Change, changes
 from trireme.components.training import incidents
-from trireme.components.training.cluster import identity, reasons
+from trireme.components.training.cluster import identity, reasons, submission
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.replicas import Replica, Replicas
 from trireme.components.training.cluster.status import (
@@ -90,7 +90,7 @@ class Follower:
             kind_of(job).container,
             on_line,
             self._stop,
-            count=expected_replicas(job) or 0,
+            count=expected_replicas(job),
             only=replica,
             preflight=preflight,
         )
@@ -298,9 +298,8 @@ class Follower:
     def _keep_failed(self) -> None:
         """Leaves what has failed to who follows the job after this process."""
         said = {incidents.SEEN: incidents.to_annotation(self._failed.values())}
-        metadata, body = self._metadata, {"metadata": {"annotations": said}}
         with suppress(TriremeError):  # this user may not change jobs, or it is gone
-            self._cluster.patch(kind_of(self.job), metadata["name"], metadata["namespace"], body)
+            submission.patch(self._cluster, self.job, {"metadata": {"annotations": said}})
 
     def _look_for_hang(self, watch: HangWatch, phase: str, replicas: list[Replica]) -> None:
         running = [replica for replica in replicas if replica.is_running]

@@ -121,20 +121,13 @@ def status(cluster: Cluster, name: str) -> Details:
     """Returns all there is to see of a job."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
+    odd_first = sorted(own_pods, key=lambda pod: pods.is_running(pod, _container(job, pod)))
     return Details(
         _row(cluster, job, own_pods),
         _progress(cluster, job, own_pods),
         job.get("status", {}).get("conditions") or [],
         sorted((_replica_row(job, pod) for pod in own_pods), key=lambda row: row.name),
-        reasons.events(cluster, job, *_odd_first(job, own_pods)),
-    )
-
-
-def _odd_first(job: dict[str, Any], own_pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a job's pods, those first that do not run."""
-    container = kind_of(job).container
-    return sorted(
-        own_pods, key=lambda pod: pods.is_running(pod, identity.main_container(pod, container))
+        reasons.events(cluster, job, *odd_first),
     )
 
 
@@ -171,10 +164,14 @@ def logs(
                 stop=stop,
             ).follow()
         return
-    container = kind_of(job).container
-    count = len(own_pods)
     replicas = Replicas(
-        cluster, container, forward_lines, stop, count=count, follow=False, only=replica
+        cluster,
+        kind_of(job).container,
+        forward_lines,
+        stop,
+        count=len(own_pods),
+        follow=False,
+        only=replica,
     )
     for pod in own_pods:
         replicas.update(pod, gone=False)
@@ -184,20 +181,17 @@ def logs(
 def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str]:
     """Returns the pod of a job's replica and its main container; refuses one that does not run."""
     job = find(cluster, name)
-    found = {identity.replica_name(pod): pod for pod in _pods(cluster, job)}
-    container = kind_of(job).container
-    running = [
-        each
-        for each, pod in found.items()
-        if pods.is_running(pod, identity.main_container(pod, container))
-    ]
+    running = {
+        identity.replica_name(pod): (pod["metadata"]["name"], container)
+        for pod in _pods(cluster, job)
+        if pods.is_running(pod, container := _container(job, pod))
+    }
     if replica not in running:
         there_are = ", ".join(sorted(running)) or "none"
         raise InputError(
             f"replica {replica!r} of job {name!r} does not run; those that do: {there_are}"
         )
-    pod = found[replica]
-    return pod["metadata"]["name"], identity.main_container(pod, container)
+    return running[replica]
 
 
 def usage(cluster: Cluster, name: str) -> list[Usage]:
@@ -213,7 +207,7 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
     used = containers.measured(cluster, pods_of(job), nodes)
     found = []
     for pod, row in sorted(rows, key=lambda both: both[1].name):
-        container = identity.main_container(pod, kind_of(job).container)
+        container = _container(job, pod)
         described = next(one for one in pod["spec"]["containers"] if one["name"] == container)
         uses = used.get((row.pod, container)) if row.state == "running" else None
         amounts = (uses.cpu, uses.memory) if uses else ()
@@ -238,7 +232,7 @@ def event_files_of_run(cluster: Cluster, run: str, folder: Path) -> None:
 def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
     since = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
     for pod in _pods(cluster, job):
-        container = identity.main_container(pod, kind_of(job).container)
+        container = _container(job, pod)
         if pods.is_running(pod, container):
             pull(cluster, pod["metadata"]["name"], container, folder, since)
     return not status_of(job).state.ended
@@ -255,18 +249,14 @@ def _progress(
 ) -> Progress | None:
     pod_of = {identity.replica_name(pod): pod for pod in own_pods}
     pod = pod_of.get(progress.leader(pod_of))
-    if not pod:
+    if not (pod and pods.is_running(pod, container := _container(job, pod))):
         return None
-    container = identity.main_container(pod, kind_of(job).container)
-    return progress.progress(cluster, pod, container) if pods.is_running(pod, container) else None
+    return progress.progress(cluster, pod, container)
 
 
 def scale(cluster: Cluster, name: str, count: int) -> None:
     """Gives an elastic job another number of workers, which join the others or leave them."""
-    job = find(cluster, name)
-    state = status_of(job).state
-    if state.ended:
-        raise InputError(f"job {name!r} has {state} already")
+    job = _find_live(cluster, name)
     framework = of_kind(job["kind"])
     change = framework and framework.scaled(job["spec"], count)
     if not change:
@@ -274,29 +264,20 @@ def scale(cluster: Cluster, name: str, count: int) -> None:
             f"job {name!r} is a {job['kind']} that is not elastic, so its replicas are fixed; one "
             "described with elastic: {min: ..., max: ...} can be scaled"
         )
-    metadata = job["metadata"]
-    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], {"spec": change})
+    submission.patch(cluster, job, {"spec": change})
 
 
 def cancel(cluster: Cluster, name: str) -> None:
     """Stops a job's pods but keeps the job: it is suspended, with an annotation that says why."""
-    job = find(cluster, name)
-    state = status_of(job).state
-    if state.ended:
-        raise InputError(f"job {name!r} has {state} already")
-    suspend = {"suspend": True}
-    metadata = job["metadata"]
-    if reasons.QUEUE in metadata.get("labels", {}):
+    job = _find_live(cluster, name)
+    if reasons.QUEUE in job["metadata"].get("labels", {}):
         _deactivate(cluster, job)
-    cluster.patch(
-        kind_of(job),
-        metadata["name"],
-        metadata["namespace"],
-        {
-            "metadata": {"annotations": {CANCELLED: datetime.now(UTC).isoformat()}},
-            "spec": suspend if is_train_job(job) else {"runPolicy": suspend},
-        },
-    )
+    suspend = {"suspend": True}
+    change = {
+        "metadata": {"annotations": {CANCELLED: datetime.now(UTC).isoformat()}},
+        "spec": suspend if is_train_job(job) else {"runPolicy": suspend},
+    }
+    submission.patch(cluster, job, change)
 
 
 def delete(cluster: Cluster, name: str) -> None:
@@ -316,6 +297,15 @@ def delete_running(cluster: Cluster, name: str) -> list[str]:
     for job in found:
         submission.delete(cluster, job)
     return [job["metadata"]["name"] for job in found]
+
+
+def _find_live(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Returns a job by its name; refuses one that has ended."""
+    job = find(cluster, name)
+    state = status_of(job).state
+    if state.ended:
+        raise InputError(f"job {name!r} has {state} already")
+    return job
 
 
 def _each_job(
@@ -338,6 +328,11 @@ def _each_job(
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     found = cluster.each(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
     return [pod for pod in found if identity.is_of(pod, job)]
+
+
+def _container(job: dict[str, Any], pod: dict[str, Any]) -> str:
+    """Returns the container of a job's pod that trains."""
+    return identity.main_container(pod, kind_of(job).container)
 
 
 def _row(
@@ -369,7 +364,7 @@ def _row(
 
 
 def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
-    container = identity.main_container(pod, kind_of(job).container)
+    container = _container(job, pod)
     failure = pods.failure(pod, container)
     is_well = pods.is_running(pod, container)  # what it waited for or ended with is over
     state = str(pod.get("status", {}).get("phase", "Pending")).lower()

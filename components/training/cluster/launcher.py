@@ -14,7 +14,7 @@ from trireme.components.training.cluster import submission
 from trireme.components.training.cluster.follower import Follower, Limits
 from trireme.components.training.cluster.hang_watch import HangWatch, Hung
 from trireme.components.training.cluster.status import State, status_of
-from trireme.components.training.frameworks import kind_of, least_replicas
+from trireme.components.training.frameworks import least_replicas
 from trireme.components.training.preflight.report import Report
 from trireme.components.training.timeline import Timeline
 
@@ -144,9 +144,8 @@ def _is_elastic(job: dict[str, Any]) -> bool:
 
 def _clean_up(cluster: Cluster, job: dict[str, Any], policy: str) -> bool:
     """Says which pods its operator is to remove when a job has ended; tells whether it could."""
-    metadata, body = job["metadata"], {"spec": {"runPolicy": {"cleanPodPolicy": policy}}}
     try:
-        cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], body)
+        submission.patch(cluster, job, {"spec": {"runPolicy": {"cleanPodPolicy": policy}}})
     except TriremeError:
         return False  # this user may not change jobs, or it is gone
     return True

@@ -1,7 +1,6 @@
 """Hand what is set on a pipeline's task on to the pods of the job that the task launches."""
 
 import re
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -41,7 +40,12 @@ def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
         )
     variables = _without_credentials(task.get("env") or [])
     if not kind_of(manifest).replicas and "runtime" not in manifest:
-        _patch_trainer(manifest["spec"]["trainer"], task.get("resources"), variables)
+        trainer = manifest["spec"]["trainer"]
+        if task.get("resources"):
+            trainer["resourcesPerNode"] = _merge_resources(
+                trainer["resourcesPerNode"], task["resources"]
+            )
+        trainer["env"] = _merge_variables(trainer["env"], variables)
     for role, pod in _pods(manifest):
         container = pod["containers"][0]
         if task.get("resources") and role not in IDLE and "resources" in container:
@@ -59,24 +63,14 @@ def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
             pod["affinity"] = pod.get("affinity", {}) | task["affinity"]
 
 
-def _pods(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _pods(manifest: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Returns what the manifest says of the pods, with their role, each once."""
     if kind_of(manifest).replicas or "runtime" in manifest:
-        yield from ((role.name.lower(), role.pod) for role in roles(manifest))
-        return
+        return [(role.name.lower(), role.pod) for role in roles(manifest)]
     (patch,) = manifest["spec"]["runtimePatches"]
     # The same for all jobs of the runtime.
     job, *_ = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    yield job["name"], job["template"]["spec"]["template"]["spec"]
-
-
-def _patch_trainer(
-    trainer: dict[str, Any], resources: dict[str, Any] | None, variables: list[dict[str, Any]]
-) -> None:
-    """Adds to what a TrainJob itself says of its nodes, where a cluster's runtime is patched."""
-    if resources:
-        trainer["resourcesPerNode"] = _merge_resources(trainer["resourcesPerNode"], resources)
-    trainer["env"] = _merge_variables(trainer["env"], variables)
+    return [(job["name"], job["template"]["spec"]["template"]["spec"])]
 
 
 def _read_only_mount(mount: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from urllib3.exceptions import HTTPError
 from trireme.components.errors import TriremeError
 from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.log_position import Stamp, split
+from trireme.components.kubernetes.pod_log import LINE_LIMIT
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.streams import Stop, lines
 from trireme.components.progress import Progress
@@ -16,7 +17,6 @@ from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.components.training.progress import Reader
 
 LINES = 300  # that are read of its log
-LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
 SILENCE = 10.0  # seconds in which the log has to come
 
 _ROLES = [role for framework in FRAMEWORKS.values() for role in framework.roles]

@@ -135,11 +135,6 @@ class Replica:
         before = self._lost_peer.get(uid, [])
         return before[number] if number < len(before) else is_peer_loss(self._lines_of(uid))
 
-    @property
-    def recovered(self) -> bool:
-        """Whether it is well after all: it runs, or it has succeeded."""
-        return self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
-
     def seconds(self, end: datetime) -> float:
         """Returns how long it ran, until ``end`` where no end of a container was seen."""
         return sum(
@@ -218,7 +213,8 @@ class Replica:
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        return self.recovered, failure.stopped, self.lost_peer, failure.at
+        is_well = self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
+        return is_well, failure.stopped, self.lost_peer, failure.at
 
     @property
     def lost_peer(self) -> bool:

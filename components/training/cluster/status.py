@@ -80,21 +80,12 @@ def is_train_job(job: dict[str, Any]) -> bool:
 
 def expected_replicas(job: dict[str, Any]) -> int:
     """Returns how many replicas a job is to have; 0 where only the cluster's runtime knows."""
-    if is_train_job(job):
-        return sum(_replica_counts(job).values())
-    roles = job["spec"][kind_of(job).replicas].values()
-    return sum(role.get("replicas", 1) for role in roles)
+    return sum(_replica_counts(job).values())
 
 
 def replica_names(job: dict[str, Any]) -> set[str]:
     """Returns the names of the replicas that a job is to have; of a TrainJob usual ones."""
-    if is_train_job(job):
-        return {f"{role}-{index}" for role, n in _replica_counts(job).items() for index in range(n)}
-    return {
-        f"{role.lower()}-{index}"
-        for role, spec in job["spec"][kind_of(job).replicas].items()
-        for index in range(spec.get("replicas", 1))
-    }
+    return {f"{role}-{index}" for role, n in _replica_counts(job).items() for index in range(n)}
 
 
 def roles_of(job: dict[str, Any]) -> list[str]:
@@ -107,7 +98,10 @@ def roles_of(job: dict[str, Any]) -> list[str]:
 
 
 def _replica_counts(job: dict[str, Any]) -> dict[str, int]:
-    """Returns how many replicas a TrainJob's roles have, as far as it tells."""
+    """Returns how many replicas a job's roles have, as far as it tells."""
+    if not is_train_job(job):
+        roles = job["spec"][kind_of(job).replicas]
+        return {role.lower(): spec.get("replicas", 1) for role, spec in roles.items()}
     annotation = job["metadata"].get("annotations", {}).get(REPLICAS)
     if annotation:
         return json.loads(annotation)

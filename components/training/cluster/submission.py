@@ -104,8 +104,7 @@ def _runtime_of(
         return
     metadata = body["metadata"]
     name = f"{metadata['name']}-{secrets.token_hex(4)}"
-    runtime["metadata"] |= {"name": name}
-    runtime["metadata"] |= {
+    runtime["metadata"] |= {"name": name} | {
         key: metadata[key] for key in ("namespace", "ownerReferences") if key in metadata
     }
     body["spec"]["runtimeRef"]["name"] = name
@@ -140,6 +139,12 @@ def find(
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", cluster.namespace)
     return cluster.find(kind_of(manifest), metadata["name"], namespace, patience)
+
+
+def patch(cluster: Cluster, job: dict[str, Any], change: dict[str, Any]) -> None:
+    """Merges fields into a job on the cluster."""
+    metadata = job["metadata"]
+    cluster.patch(kind_of(job), metadata["name"], metadata["namespace"], change)
 
 
 def remove_replaced(cluster: Cluster, manifest: dict[str, Any]) -> bool:
@@ -228,12 +233,12 @@ def _without_run(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: _without_run(value) for name, value in part.items()}
     if isinstance(part, list):
-        return [_without_run(value) for value in part if not _is_run(value)]
+        return [
+            _without_run(value)
+            for value in part
+            if not (isinstance(value, dict) and value.get("name") in OF_A_RUN)
+        ]
     return part
-
-
-def _is_run(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("name") in OF_A_RUN
 
 
 def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any] | None) -> None:
