@@ -12,7 +12,6 @@ from trireme.components.dataset.staging import stage
 from trireme.components.errors import JobFailed
 from trireme.components.training.local import runner
 from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import read
 
 TRAINER = (
     Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"
@@ -82,16 +81,19 @@ def test_the_processes_of_all_replicas_add_up_their_ranks(allreduce, tmp_path, w
 
 
 @isolating
-def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path):
-    job = read(allreduce(processes=1, limit=5, steps=10_000))
-    with Isolated(job) as network:
+def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path, monkeypatch):
+    networks: list[Isolated] = []
+    monkeypatch.setattr(
+        runner, "Isolated", lambda job: networks.append(Isolated(job)) or networks[0]
+    )
 
-        def listen(name: str, line: str) -> None:
-            if line.startswith("rank 0"):
-                network.cut("worker-1")
+    def listen(name: str, line: str) -> None:
+        if line.startswith("rank 0"):
+            networks[0]._in_switch("ip link set host2 nomaster")  # worker-1's
 
-        with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1$") as caught:
-            runner.run_in(network, job, tmp_path / "logs", line_by_line(listen))
+    manifest = allreduce(processes=1, limit=5, steps=10_000)
+    with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1$") as caught:
+        runner.run(manifest, tmp_path / "logs", line_by_line(listen), isolated=True)
     assert "Timed out waiting" in caught.value.detail
 
 

@@ -98,18 +98,6 @@ class Isolated:
             script = 'umask 77; mkdir -p -m 755 "${1%/*}"; cat > "$1"'
             _run(pid, "--mount", ["sh", "-c", script, "sh", f"{directory}/{name}"], content)
 
-    def holder(self, name: str) -> int:
-        """Returns the process that holds the namespaces of a replica."""
-        return self._pids[name]
-
-    def cut(self, name: str) -> None:
-        """Cuts the link of a replica: what it sends and what is sent to it is lost."""
-        self._in_switch(f"ip link set host{self._number[name]} nomaster")
-
-    def mend(self, name: str) -> None:
-        """Joins a replica to the others again."""
-        self._in_switch(f"ip link set host{self._number[name]} master pods")
-
     def _hosts(self) -> str:
         """Returns what every host has as /etc/hosts: the names that cluster DNS would know."""
         lines = ["127.0.0.1 localhost"]

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trireme.components import progress, yaml_text
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import Cancelled, InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.signals import from_a_terminal, handled
@@ -27,6 +27,7 @@ from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.lines import forward_lines
 from trireme.components.training.local import provision, runner
 from trireme.components.training.local import usage as processes
+from trireme.components.training.local.manifest import Pod
 from trireme.components.training.local.manifest import read as read_manifest
 from trireme.components.training.local.replica import Replica
 from trireme.components.training.manifests import render, to_yaml
@@ -201,21 +202,18 @@ def usage(home: Path, name: str) -> list[Usage]:
         if has_started and wait_for(lambda: find(home, name).state != "running", MOMENT, POLL):
             return usage(home, name)
         raise InputError(f"job {name!r} does not run: no replica has started yet")
-    file = job.directory / "job.yaml"
     return [
         Usage(pod.name, "running", str(pid), pod.container, *used[pid])
         if (pid := pids.get(pod.name)) in used
         else Usage(pod.name, "pending" if pid is None else "ended", "", pod.container)
-        for pod in read_manifest(yaml_text.read(file, str(file))).pods
+        for pod in _pods(job)
     ]
 
 
 def event_files(home: Path, name: str, folder: Path) -> bool:
     """Links a folder to the event files of a job; returns whether there may be more later."""
     job = find(home, name)
-    file = job.directory / "job.yaml"
-    pods = read_manifest(yaml_text.read(file, str(file))).pods if file.exists() else ()
-    declared = [pod.variable(name) for pod in pods[:1] for name in events.VARIABLES]
+    declared = [pod.variable(name) for pod in _pods(job)[:1] for name in events.VARIABLES]
     places = [place for place in declared if place]
     # The working directory may be anybody's, with other jobs in it.
     events.link(folder, places, job.started, [home, home.with_name("runs")])
@@ -245,8 +243,14 @@ def delete(home: Path, name: str) -> None:
     shutil.rmtree(job.directory, ignore_errors=True)
 
 
+def _pods(job: LocalJob) -> tuple[Pod, ...]:
+    """Returns the pods of a job's manifest; none as long as it has none."""
+    file = job.directory / "job.yaml"
+    return read_manifest(yaml_text.read(file, str(file))).pods if file.exists() else ()
+
+
 def _cancelled(number: int, frame: FrameType | None) -> NoReturn:
-    raise runner.Cancelled("the job was cancelled")
+    raise Cancelled("the job was cancelled")
 
 
 @contextmanager
@@ -257,7 +261,7 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
     try:
         yield
         record["state"] = "succeeded"
-    except runner.Cancelled as error:
+    except Cancelled as error:
         record |= {"state": "cancelled", "reason": str(error)}
         raise
     except BaseException as error:

@@ -7,9 +7,11 @@ what is otherwise for a framework, that says.
 
 from collections.abc import Sequence
 
-from trireme.components.training.incidents import FailedAttempt, after, incidents
+from trireme.components.errors import JobFailed
+from trireme.components.training.failed_replica import is_peer_loss, last_lines
+from trireme.components.training.incidents import EPISODE, FailedAttempt, after, incidents
 from trireme.components.training.local.manifest import Job
-from trireme.components.training.local.replica import Replica
+from trireme.components.training.local.replica import Failure, Replica
 
 
 def deciding(job: Job, replicas: Sequence[Replica]) -> list[Replica]:
@@ -77,11 +79,15 @@ def _past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica)
     return sum(other.retries for other in counted) + 1 >= max(limit, 1)
 
 
-def fatal(job: Job, replica: Replica) -> bool:
-    """Tells whether the job fails because of a replica that failed and is not started again."""
-    return bool(replica.status) and job.framework.is_fatal(job, replica.pod)
+def failure(job: Job, replicas: Sequence[Replica], why: str) -> JobFailed:
+    """Returns what to say of a job that failed: the replica that caused it, and its last lines."""
+    failures = [replica.failure for replica in replicas if replica.failure]
+    last = max(failure.ended for failure in failures)
 
+    def innocence(failure: Failure) -> tuple[bool, bool, float]:
+        old = failure.ended < last - EPISODE
+        return is_peer_loss(failure.lines), old, failure.ended
 
-def serves(job: Job, replica: Replica) -> bool:
-    """Tells whether a replica only serves others, and so never ends by itself."""
-    return job.framework.serves(job, replica.pod)
+    cause = min(failures, key=innocence)
+    words, lines = job.framework.explain_failure(cause.replica, cause.status, cause.lines)
+    return JobFailed(f"{words}{cause.memory}{why}", last_lines(cause.replica, lines))

@@ -165,10 +165,6 @@ class Replica:
             log.write("".join(f"{line}\n" for line in lines).encode(errors="replace"))
         return lines
 
-    def forget_failure(self) -> None:
-        """Has the end of the last attempt be none of its failures: it was ended for another's."""
-        self.failure = None
-
     def seems_to_hang(self, since: float, silence: float) -> bool:
         """Tells whether an attempt has neither printed nor worked for some time."""
         if not self.pid or time.monotonic() - max(self.spoke, since) <= silence:

@@ -18,16 +18,14 @@ from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import hangs
 from trireme.components.training.failed_replica import TimeLimitReached, last_lines
 from trireme.components.training.incidents import FailedAttempt
-from trireme.components.training.local import environment, failure, policy
+from trireme.components.training.local import environment, policy
 from trireme.components.training.local.hang_watch import HangWatch
 from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import Job, read
-from trireme.components.training.local.network import Loopback, Network
+from trireme.components.training.local.network import Loopback
 from trireme.components.training.local.pod import starts
 from trireme.components.training.local.replica import Ended, Replica
 from trireme.components.training.timeline import NAME, Timeline
-
-__all__ = ["Cancelled", "run", "run_in"]
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
 HURRY = 3.0  # seconds that they get when they are told to, as what they would save is not needed
@@ -72,31 +70,12 @@ def run(
             knows how long each ran.
     """
     job = read(manifest)
-    with Isolated(job) if isolated else Loopback() as network:
-        return run_in(network, job, logs, on_lines, on_hang, on_rewritten, on_tick)
-
-
-def check(manifest: Mapping[str, Any]) -> None:
-    """Refuses a job that could not run here, as far as that can be known beforehand."""
-    job = read(manifest)
-    with Loopback() as network:
-        for pod in job.pods:
-            environment.declared(job, pod, network.address(pod))
-
-
-def run_in(
-    network: Network,
-    job: Job,
-    logs: Path,
-    on_lines: Callable[[str, str], None],
-    on_hang: Callable[[str], None] = lambda said: None,
-    on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
-    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
-) -> dict[str, float]:
-    """Runs a job in a network that is there already, as ``run`` does."""
     events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
-    logs.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary:
+    with (
+        Isolated(job) if isolated else Loopback() as network,
+        tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary,
+    ):
+        logs.mkdir(parents=True, exist_ok=True)
         shown = job.framework.shown
         replicas = [
             Replica(pod, start, logs / f"{pod.name}.log", on_lines, events, shown, on_rewritten)
@@ -116,6 +95,14 @@ def run_in(
             error.replica_seconds = _seconds(replicas)
             raise
     return _seconds(replicas)
+
+
+def check(manifest: Mapping[str, Any]) -> None:
+    """Refuses a job that could not run here, as far as that can be known beforehand."""
+    job = read(manifest)
+    with Loopback() as network:
+        for pod in job.pods:
+            environment.declared(job, pod, network.address(pod))
 
 
 def _seconds(replicas: Sequence[Replica]) -> dict[str, float]:
@@ -213,7 +200,7 @@ class _JobRun:
             if why is not None:
                 self._fail(why)
             replica.schedule_restart()
-        elif policy.fatal(self.job, replica):
+        elif replica.status and self.job.framework.is_fatal(self.job, replica.pod):
             self._fail()
         elif not policy.succeeded(self.job, self.replicas) and all(
             other.finished for other in policy.deciding(self.job, self.replicas)
@@ -222,12 +209,8 @@ class _JobRun:
 
     def _fail(self, why: str = "") -> NoReturn:
         """Waits a moment for others to end, then blames the one that dragged them down."""
-        limit = time.monotonic() + SETTLE
-        while time.monotonic() < limit and any(
-            replica.running and not policy.serves(self.job, replica) for replica in self.replicas
-        ):
-            self._next(limit)
-        raise failure.of_job(self.job.framework, self.replicas, why)
+        self._wait_for_others(time.monotonic() + SETTLE)
+        raise policy.failure(self.job, self.replicas, why)
 
     def _start_due(self) -> None:
         now = time.monotonic()
@@ -240,8 +223,13 @@ class _JobRun:
     def _linger(self) -> None:
         """Gives the others the time to end that ``cleanPodPolicy`` leaves them."""
         limit = time.monotonic() + LINGER[self.job.policy.get("cleanPodPolicy") or "None"]
-        while time.monotonic() < min(limit, self.deadline) and any(
-            replica.running and not policy.serves(self.job, replica) for replica in self.replicas
+        self._wait_for_others(min(limit, self.deadline))
+
+    def _wait_for_others(self, limit: float) -> None:
+        """Waits for those that end by themselves, until a point of time."""
+        serves = self.job.framework.serves
+        while time.monotonic() < limit and any(
+            replica.running and not serves(self.job, replica.pod) for replica in self.replicas
         ):
             self._next(limit)
 
@@ -281,7 +269,7 @@ class _JobRun:
             if time.monotonic() >= limit:
                 self._kill(running)
         for replica in running:
-            replica.forget_failure()
+            replica.failure = None  # it was ended for another's
             replica.start()
         self.hung.append(time.monotonic())
         self.watch.start_anew()

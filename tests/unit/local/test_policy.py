@@ -137,7 +137,7 @@ def test_the_restarts_of_all_replicas_count_but_those_that_have_succeeded(ended)
 def test_whose_failure_is_the_jobs(ended, kind, roles, spec, failed, fatal):
     made, all_of_them = ended(kind, roles, {failed: 1}, spec=spec)
     (replica,) = [replica for replica in all_of_them if replica.name == failed]
-    assert policy.fatal(made, replica) is fatal
+    assert made.framework.is_fatal(made, replica.pod) is fatal
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_whose_failure_is_the_jobs(ended, kind, roles, spec, failed, fatal):
 )
 def test_who_never_ends_by_itself(ended, kind, roles, serving):
     made, all_of_them = ended(kind, roles, {})
-    assert [one.name for one in all_of_them if policy.serves(made, one)] == serving
+    assert [one.name for one in all_of_them if made.framework.serves(made, one.pod)] == serving
