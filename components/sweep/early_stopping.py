@@ -53,11 +53,9 @@ class EarlyStopping(StrictModel):
     @property
     def is_minimized(self) -> bool:
         """Whether less of the metric is better."""
-        return (self.goal or _goal(self.metric)) == "minimize"
-
-
-def _goal(metric: str) -> str:
-    return "minimize" if metric.lower().endswith(MINIMIZED) else "maximize"
+        if self.goal:
+            return self.goal == "minimize"
+        return self.metric.lower().endswith(MINIMIZED)
 
 
 def read(given: dict[str, Any]) -> EarlyStopping | None:

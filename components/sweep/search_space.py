@@ -119,6 +119,8 @@ def trials(
             )
         lists = [values for values in found.values() if isinstance(values, list)]
         count = math.prod(map(len, lists)) if lists else 0
+        combinations = product(*lists) if lists else ()
+        chosen = (dict(zip(found, values, strict=True)) for values in combinations)
         where = "grid and trials"
     else:
         if not 1 <= n_trials <= MOST:
@@ -129,14 +131,11 @@ def trials(
         if not found:
             raise InputError(f"grid {{}}: must say where search {search!r} looks")
         count = n_trials
+        chosen = ({} for _ in range(count))
         where = "n_trials and trials"
     if not 0 < (total := count + len(listed)) <= MOST:
         raise InputError(f"{where}: they give {total:,} trials; 1 to {MOST:,} are allowed")
-    if search == GRID:
-        chosen = product(*lists) if lists else ()
-        made = [Trial(n, dict(zip(found, one, strict=True))) for n, one in enumerate(chosen)]
-    else:
-        made = [Trial(number, {}, is_searched=True) for number in range(n_trials)]
+    made = [Trial(number, values, search != GRID) for number, values in enumerate(chosen)]
     return made + [
         Trial(number, {name: whole(value) for name, value in sorted(values.items())})
         for number, values in enumerate(listed, start=count)
@@ -217,7 +216,6 @@ def _size(value: Value) -> float:
 
 def _choice(name: str, values: Any) -> list[Value] | Range:
     if isinstance(values, dict):
-        _check_name(name)
         if name == "entrypoint":
             raise InputError(f"grid.entrypoint {values!r}: must be a list of programs")
         found = _range(name, values)

@@ -7,7 +7,7 @@ by what is known by then.
 
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from trireme.components.evaluation.trials import TrialResult, Value
 from trireme.components.home import in_a_pod
@@ -29,22 +29,14 @@ TRIAL = "trial"
 study's: trials begin in any order."""
 
 
-class Asked(NamedTuple):
-    """A trial with its values.
+def ask(trial: Trial, workspace: Path, seed: int) -> tuple[Trial, Watch | None]:
+    """Returns a trial with its values, and what may end it early.
 
-    Attributes:
-        watch: Ends it early; None where nothing does.
+    One that has begun before has the values that it had then.
     """
-
-    trial: Trial
-    watch: Watch | None = None
-
-
-def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
-    """Returns a trial with its values: of one that has begun before, those it had then."""
     kept = search_space.saved(workspace)
     if kept is None or not (trial.is_searched or kept.early_stopping):
-        return Asked(trial)
+        return trial, None
     import optuna
 
     stopping = early_stopping.read(kept.early_stopping)
@@ -52,7 +44,7 @@ def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     study = _study(workspace, sampler, _pruner(stopping))
     asked = _asked(study, trial.number)
     if asked and asked.state.is_finished():
-        return Asked(trial._replace(values=dict(asked.params)) if trial.is_searched else trial)
+        return trial._replace(values=dict(asked.params)) if trial.is_searched else trial, None
     if asked:
         own = optuna.trial.Trial(study, asked._trial_id)
     else:
@@ -64,7 +56,7 @@ def ask(trial: Trial, workspace: Path, seed: int) -> Asked:
     # One that is resumed may begin anew or go on, so nobody knows what its values compare with.
     # On a cluster the lines of before come again.
     is_resumed = bool(asked and asked.intermediate_values) and not in_a_pod()
-    return Asked(trial, Watch(stopping, own) if stopping and not is_resumed else None)
+    return trial, Watch(stopping, own) if stopping and not is_resumed else None
 
 
 def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:

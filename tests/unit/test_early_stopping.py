@@ -157,11 +157,11 @@ def test_of_very_many_values_few_are_reported(tmp_path):
 
 def test_a_trial_that_is_resumed_is_not_stopped_early(tmp_path):
     (one,) = made(tmp_path, "median", 1)
-    assert study.ask(one, tmp_path, 0).watch
-    watch = study.ask(one, tmp_path, 0).watch  # as when it was killed before it had told anything
+    assert study.ask(one, tmp_path, 0)[1]
+    watch = study.ask(one, tmp_path, 0)[1]  # as when it was killed before it had told anything
     watch.lines("loss 3")
     watch.report()
-    assert study.ask(one, tmp_path, 0).watch is None
+    assert study.ask(one, tmp_path, 0)[1] is None
 
 
 def test_the_program_of_a_trial_that_is_stopped_is_ended(tmp_path):

@@ -24,7 +24,7 @@ SPACE = {
 
 def asked(workspace, number, seed=0):
     made = trials(SPACE, [], search="tpe", n_trials=number + 1)
-    return study.ask(made[number], workspace, seed).trial
+    return study.ask(made[number], workspace, seed)[0]
 
 
 @pytest.fixture(params=["random", "tpe"])
@@ -109,7 +109,7 @@ def test_tpe_comes_closer_than_chance(tmp_path):
         save(search, space(given, [], "train.py", search), workspace)
         scores = []
         for one in trials(given, [], "", search, 30):
-            one = study.ask(one, workspace, seed).trial
+            one = study.ask(one, workspace, seed)[0]
             scores.append(-((log10(one.values["--rate"]) + 3.3) ** 2))
             study.tell(one, TrialResult(one.number, one.values, score=scores[-1]), workspace)
         # Not the best alone: what is tried later is better.
