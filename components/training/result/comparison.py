@@ -136,24 +136,24 @@ def _raw(file: Path) -> np.ndarray:
 def _of_torch(file: Path) -> Iterator[tuple[str, np.ndarray]]:
     import torch
 
-    return _leaves(torch.load(file, map_location="cpu", weights_only=True), "")
+    return _leaves(torch.load(file, map_location="cpu", weights_only=True))
 
 
 def _of_program(file: Path) -> Iterator[tuple[str, np.ndarray]]:
     program = load_exported(file)
-    return _leaves({"state_dict": program.state_dict, "constants": program.constants}, "")
+    return _leaves({"state_dict": program.state_dict, "constants": program.constants})
 
 
 def _of_safetensors(file: Path) -> Iterator[tuple[str, np.ndarray]]:
     # Installed only where somebody wants it; without it the bytes are compared.
-    return _leaves(import_module("safetensors.torch").load_file(file), "")
+    return _leaves(import_module("safetensors.torch").load_file(file))
 
 
 def _of_shards(file: Path) -> Iterator[tuple[str, np.ndarray]]:
-    return _leaves(sharded.tensors_in(file.parent), "")
+    return _leaves(sharded.tensors_in(file.parent))
 
 
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, np.ndarray]]:
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
     """Yields the tensors in nested dictionaries and lists."""
     import torch
 
@@ -218,12 +218,13 @@ def _of_hdf5(file: Path | io.BytesIO) -> Iterator[tuple[str, np.ndarray]]:
     import h5py
 
     arrays = {}
+
+    def keep(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()]
+
     with h5py.File(file, "r") as opened:
-        opened.visititems(
-            lambda name, item: (
-                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
+        opened.visititems(keep)
     return iter(arrays.items())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trireme.components.training.result.factory import build
-from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.components.training.result.trained import NotLoadable, TrainedModel, no_tensor, read
 
 if TYPE_CHECKING:
     import torch
@@ -80,10 +80,7 @@ def as_trained(network: "torch.nn.Module") -> TrainedModel:
         with torch.inference_mode():
             output = network(torch.from_numpy(inputs))
         if not isinstance(output, torch.Tensor):
-            raise NotLoadable(
-                f"the model returns a {type(output).__name__}; only a model that returns one "
-                "tensor can be evaluated and exported"
-            )
+            raise no_tensor(output)
         return output.numpy()
 
     weights = sum(parameter.numel() for parameter in network.parameters())

@@ -54,7 +54,7 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
             "model_factory=module:callable, which builds the network"
         )
     metadata = read(directory / METADATA, "the metadata of a sharded checkpoint", _unpickled)
-    sizes = _sizes(metadata)
+    sizes = {name: value.size for name, value in _tensors(metadata).items()}
     network = build(factory, {}, code, entrypoint)
     try:
         state = network.state_dict()
@@ -126,10 +126,6 @@ def _tensors(metadata: "Metadata") -> dict[str, Any]:
     }
 
 
-def _sizes(metadata: "Metadata") -> dict[str, "torch.Size"]:
-    return {name: value.size for name, value in _tensors(metadata).items()}
-
-
 def _part(wanted: set[str], saved: set[str]) -> str:
     """Returns what is before the network's names in the checkpoint; empty for the whole of it."""
     one = min(wanted, default="")
@@ -141,12 +137,9 @@ def _part(wanted: set[str], saved: set[str]) -> str:
             return candidates[0]
     if parts:
         raise ValueError(f"it holds several such networks, below {', '.join(sorted(parts))}")
-    missing = min(wanted - saved) if not before else _missing(wanted, saved, before)
+    lacking = [{part + name for name in wanted} - saved for part in before or [""]]
+    missing = min(map(min, lacking))
     raise ValueError(f"it has no {missing}; it holds {', '.join(sorted(saved)[:5]) or 'nothing'}")
-
-
-def _missing(wanted: set[str], saved: set[str], before: list[str]) -> str:
-    return min(min(part + name for name in wanted if part + name not in saved) for part in before)
 
 
 def _fits(state: Mapping[str, Any], part: str, sizes: Mapping[str, "torch.Size"]) -> None:

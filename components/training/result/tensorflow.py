@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.components.training.result.trained import NotLoadable, TrainedModel, no_tensor, read
 
 SERVING = "serving_default"  # the signature that TensorFlow Serving calls
 COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
@@ -25,18 +25,17 @@ def load_saved_model(directory: Path) -> TrainedModel:
             f"{', '.join(signatures) or 'none'}"
         )
     signature = signatures.get(SERVING) or next(iter(signatures.values()))
-    inputs, outputs = list(signature.structured_input_signature[1]), signature.structured_outputs
+    inputs, outputs = signature.structured_input_signature[1], signature.structured_outputs
     if len(inputs) != 1 or len(outputs) != 1:
         raise NotLoadable(
             f"the SavedModel in {directory.name} takes {', '.join(inputs) or 'nothing'} and "
             f"returns {', '.join(outputs) or 'nothing'}; a model to evaluate takes one tensor and "
             "returns one"
         )
-    (name,) = inputs
-    number = signature.structured_input_signature[1][name].dtype
+    ((name, taken),) = inputs.items()
 
     def call(tensor: Any) -> Any:
-        return next(iter(signature(**{name: tf.cast(tensor, number)}).values()))
+        return next(iter(signature(**{name: tf.cast(tensor, taken.dtype)}).values()))
 
     return _as_trained(loaded, call, signature.variables)
 
@@ -63,10 +62,7 @@ def _as_trained(loaded: Any, call: Any, variables: Iterable[Any]) -> TrainedMode
     def predict(inputs: np.ndarray) -> np.ndarray:
         output = module.call(tf.constant(inputs))
         if not isinstance(output, tf.Tensor):
-            raise NotLoadable(
-                f"the model returns a {type(output).__name__}; only a model that returns one "
-                "tensor can be evaluated and exported"
-            )
+            raise no_tensor(output)
         return output.numpy()
 
     weights = sum(math.prod(variable.shape) for variable in variables)

@@ -31,6 +31,14 @@ class TrainedModel:
     precision: str = "float32"
 
 
+def no_tensor(output: Any) -> NotLoadable:
+    """Returns what to say of a model that returns something else than a tensor."""
+    return NotLoadable(
+        f"the model returns a {type(output).__name__}; only a model that returns one tensor can be "
+        "evaluated and exported"
+    )
+
+
 def read(path: Path, expected: str, load: Callable[[Path], Any]) -> Any:
     """Reads what a training program left."""
     try:
