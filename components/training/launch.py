@@ -124,21 +124,24 @@ def prepare(
     if time_limit < 0:
         raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
     more = whole(more)
-    program = entrypoint or _reference(framework)
+    plugin = FRAMEWORKS.get(framework)
+    program: str | None = entrypoint or (plugin.trainer if plugin else "") or None
     is_ours = PurePosixPath(program or "").is_relative_to(builtin.PLACE)
     if is_ours and not more.keys().isdisjoint(("command", "module")):
         program, is_ours = None, False
     count: int | None = workers
     if workers == AS_THE_PROGRAM:
-        is_shown = is_ours and framework in FRAMEWORKS and "elastic" not in more
-        # Parameter servers serve somebody.
-        others = 1 if parameter_servers else None
-        count = FRAMEWORKS[framework].workers_shown if is_shown else others
+        count = 1 if parameter_servers else None  # these serve somebody
+        if is_ours and plugin and "elastic" not in more:
+            count = plugin.workers_shown
     if parameter_servers < 0:
         raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
     for name in RESERVED:
         if name in more:
             raise InputError(f"job.{name}: the pipeline sets this itself")
+    env = {"SEED": str(seed)} | (tracking or {})
+    env |= {WARM_START: start} if start else {}
+    env |= {BASE_MODEL: base_model} if base_model else {}
     fields: dict[str, Any] = {
         "name": names.of_run(run, trial),
         "framework": framework,
@@ -149,15 +152,7 @@ def prepare(
         "args": words(args),
         "workers": count,
         "processes_per_worker": processes_per_worker,
-        "env": {
-            name: literal(value)
-            for name, value in {
-                "SEED": str(seed),
-                **(tracking or {}),
-                **({WARM_START: start} if start else {}),
-                **({BASE_MODEL: base_model} if base_model else {}),
-            }.items()
-        },
+        "env": {name: literal(value) for name, value in env.items()},
         "data_dir": data,
         "checkpoint_dir": str(workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
@@ -185,11 +180,6 @@ def say_size(job: TrainingJob, workers: int) -> None:
     """Says how a program becomes several processes that nobody has asked for."""
     if workers == AS_THE_PROGRAM and job.world_size == 1:
         say("one process trains; a program that is distributed takes -p workers=N", sys.stdout)
-
-
-def _reference(framework: str) -> str | None:
-    """Returns the reference program of a framework, if it is one and has one."""
-    return FRAMEWORKS[framework].trainer or None if framework in FRAMEWORKS else None
 
 
 def train(
