@@ -59,6 +59,9 @@ TRAINJOB = Kind(
 
 TRAINING_RUNTIMES = Resource(TRAINJOB.group, TRAINJOB.version, "trainingruntimes")
 
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label of a job that asks Kueue for a place in a queue."""
+
 ROLE = "trireme.dev/role"
 """The label of a TrainJob's pods with the role that we gave them."""
 

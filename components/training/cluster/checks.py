@@ -15,6 +15,7 @@ from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
 from trireme.components.training.cluster import admission, reasons
 from trireme.components.training.frameworks import kind_of, least_replicas
+from trireme.components.training.kinds import QUEUE
 from trireme.components.training.manifests.references import Needed
 from trireme.components.training.manifests.roles import roles
 
@@ -217,4 +218,4 @@ def _is_queued(manifest: dict[str, Any]) -> bool:
     """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
     labels = manifest["metadata"].get("labels") or {}
     policy = manifest["spec"].get("runPolicy") or {}
-    return reasons.QUEUE in labels or "schedulingPolicy" in policy
+    return QUEUE in labels or "schedulingPolicy" in policy

@@ -34,6 +34,7 @@ from trireme.components.training.cluster.status import (
 )
 from trireme.components.training.description import names
 from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
+from trireme.components.training.kinds import QUEUE
 from trireme.components.training.usage import Usage
 
 _NAME = re.compile(r"[a-z0-9.-]+")  # of any object
@@ -270,7 +271,7 @@ def scale(cluster: Cluster, name: str, count: int) -> None:
 def cancel(cluster: Cluster, name: str) -> None:
     """Stops a job's pods but keeps the job: it is suspended, with an annotation that says why."""
     job = _find_live(cluster, name)
-    if reasons.QUEUE in job["metadata"].get("labels", {}):
+    if QUEUE in job["metadata"].get("labels", {}):
         _deactivate(cluster, job)
     suspend = {"suspend": True}
     change = {

@@ -15,6 +15,7 @@ from trireme.components.training.cluster.status import (
     roles_of,
     status_of,
 )
+from trireme.components.training.kinds import QUEUE
 
 Event = dict[str, str]
 
@@ -22,9 +23,6 @@ Finder = Callable[[Cluster, dict[str, Any]], tuple[Resource, dict[str, Any]] | N
 """Finds the Workload that Kueue has made for a job, after what resource it is."""
 
 ASKED = 8  # pods of a job whose Events are asked for
-
-QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label that asks Kueue for a place in a queue."""
 
 _JOB_UID = "kueue.x-k8s.io/job-uid"  # the label of a Workload that tells whose it is
 

@@ -93,7 +93,7 @@ def roles_of(job: dict[str, Any]) -> list[str]:
     names = list(_replica_counts(job))
     for framework in FRAMEWORKS.values():
         if set(names) == {role.name for role in framework.roles}:
-            return [framework.role(name).in_jobset or name for name in names]
+            return [framework.role(name).in_jobset for name in names]
     return names
 
 

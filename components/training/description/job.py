@@ -224,10 +224,7 @@ class TrainingJob(Resources):
         Raises:
             InputError: One sentence on the first field that is wrong.
         """
-        try:
-            return cls.model_validate_json(reading.as_json(fields))
-        except ValidationError as error:
-            raise InputError(reading.in_words(error, cls)) from None
+        return cls._of(fields)
 
     @classmethod
     def of_pipeline(cls, fields: dict[str, Any]) -> Self:
@@ -236,8 +233,12 @@ class TrainingJob(Resources):
         Raises:
             InputError: One sentence on the first field that is wrong.
         """
+        return cls._of(fields, strict=False)
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any], *, strict: bool | None = None) -> Self:
         try:
-            return cls.model_validate_json(reading.as_json(fields), strict=False)
+            return cls.model_validate_json(reading.as_json(fields), strict=strict)
         except ValidationError as error:
             raise InputError(reading.in_words(error, cls)) from None
 

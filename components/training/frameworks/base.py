@@ -60,6 +60,7 @@ class Role:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.capitalize())
+        object.__setattr__(self, "in_jobset", self.in_jobset or self.name)
 
     @property
     def trains(self) -> bool:
@@ -250,7 +251,7 @@ class Framework:
 
     def host(self, job: "TrainingJob", role: str, index: int) -> str:
         """Returns the host name of a TrainJob's replica."""
-        return f"{job.name}-{self.role(role).in_jobset or role}-{index}-0"
+        return f"{job.name}-{self.role(role).in_jobset}-{index}-0"
 
     def address(self, job: "TrainingJob", role: str, index: int = 0) -> str:
         """Returns the DNS name of a TrainJob's replica, which others find it by."""

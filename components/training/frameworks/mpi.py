@@ -135,7 +135,6 @@ class Mpi(base.Framework):
         return self.node_command(job, variables)
 
     def node_command(self, job: "base.TrainingJob", variables: list[str]) -> base.Command:
-        """Returns what the launcher runs."""
         # A rank is started over ssh and sees none of its container's variables, so mpirun passes
         # them on by name (https://docs.open-mpi.org/en/v5.0.x/man-openmpi/man1/mpirun.1.html, -x).
         handed_on = [part for name in dict.fromkeys(["PATH", *variables]) for part in ("-x", name)]
@@ -143,11 +142,9 @@ class Mpi(base.Framework):
         return base.program(job, "launcher", [*mpirun, *handed_on, "python3"])
 
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
-        """Returns what mpirun needs."""
         return base.entries(AS_ROOT) if role == "launcher" else []
 
     def lifecycle(self, role: str) -> dict[str, Any]:
-        """Returns what a worker does before it is stopped."""
         return BEFORE_STOP if role == "worker" else {}
 
     def spec(

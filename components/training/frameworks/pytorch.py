@@ -93,7 +93,6 @@ class PyTorch(base.Framework):
         return super().as_in_image(threads) | {"USE_TF": "0"}
 
     def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
-        """Returns what a replica runs."""
         # The operator sets all that one process needs, and torchrun would import PyTorch once more
         # only to wait.
         if not _is_alone(job):
@@ -106,7 +105,6 @@ class PyTorch(base.Framework):
     def node_command(
         self, job: "base.TrainingJob", variables: list[str], role: str = "master"
     ) -> base.Command:
-        """Returns what torchrun runs."""
         start, arguments = base.program(job, role, ["torchrun"], _for_torchrun)
         is_ours = not job.roles[role].command
         return ["sh", "-c", _TOLD_TO_END, *start] if is_ours else start, arguments
@@ -137,7 +135,6 @@ class PyTorch(base.Framework):
         return spec
 
     def least_replicas(self, spec: Mapping[str, Any]) -> int | None:
-        """Returns the least number of workers of an elastic job."""
         elastic = spec.get("elasticPolicy") or {}
         return int(elastic["minReplicas"]) if "minReplicas" in elastic else None
 

@@ -49,7 +49,6 @@ class XgBoost(base.Framework):
     def environment(
         self, job: "base.Job", pod: "base.Pod", network: "base.Network"
     ) -> dict[str, str]:
-        """Returns what the operator adds to a pod."""
         # Where all pods share an address each has its own port, and WORKER_PORT is the first's.
         (master,), workers = job.of("Master"), job.of("Worker")
         variables = {

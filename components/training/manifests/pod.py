@@ -15,6 +15,7 @@ from trireme.components.training.description.rules import GPU, MANAGED_BY
 from trireme.components.training.frameworks.base import Command, Variables, literal
 from trireme.components.training.hangs import ON_HANG
 from trireme.components.training.incidents import RETRIES
+from trireme.components.training.kinds import QUEUE
 from trireme.components.training.manifests import storage
 
 DEFAULTS = {
@@ -37,7 +38,7 @@ def metadata(job: TrainingJob) -> dict[str, Any]:
     labels = MANAGED_BY | job.labels
     if job.scheduling.queue and not job.scheduling.gang:
         # https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/
-        labels["kueue.x-k8s.io/queue-name"] = job.scheduling.queue
+        labels[QUEUE] = job.scheduling.queue
     made: dict[str, Any] = {"name": job.name, "labels": labels}
     annotations = dict(job.annotations)
     if job.survived_incidents:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.components.training.kinds import QUEUE
 from trireme.components.training.manifests.roles import roles
 
 
@@ -34,8 +35,7 @@ def _of_pod(pod: Mapping[str, Any]) -> Iterator[Needed]:
         yield from _of_volume(volume)
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         for variable in container.get("env", []):
-            secret = variable.get("valueFrom", {}).get("secretKeyRef")
-            if secret:
+            if secret := variable.get("valueFrom", {}).get("secretKeyRef"):
                 yield Needed("Secret", secret["name"], secret.get("optional", False))
 
 
@@ -49,9 +49,7 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[Needed]:
 
 
 def _queue(manifest: Mapping[str, Any]) -> Iterator[Needed]:
-    queue = manifest["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
-    if queue:
+    if queue := manifest["metadata"].get("labels", {}).get(QUEUE):
         yield Needed("LocalQueue", queue)
-    gang = manifest["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("queue")
-    if gang:
+    if gang := manifest["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("queue"):
         yield Needed("Queue", gang)

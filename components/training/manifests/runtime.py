@@ -26,12 +26,11 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
     """
     _check(job)
     plugin = job.plugin
-    target = _replicated_job_name(job, job.deciding_role)
     jobset: dict[str, Any] = {
         # Of an elastic job fewer may train than there are replicas, and they end together.
         "successPolicy": {
             "operator": "Any" if job.elastic else "All",
-            "targetReplicatedJobs": [target],
+            "targetReplicatedJobs": [plugin.role(job.deciding_role).in_jobset],
         },
         # What others wait for is before them.
         "replicatedJobs": [
@@ -78,10 +77,6 @@ def _check(job: TrainingJob) -> None:
             )
 
 
-def _replicated_job_name(job: TrainingJob, role: str) -> str:
-    return job.plugin.role(role).in_jobset or role
-
-
 def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     replica, plugin = job.roles[role], job.plugin
     variables = [entry["name"] for entry in pod.environment(job)]
@@ -91,7 +86,7 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     template["metadata"]["labels"][ROLE] = role
     template["spec"]["restartPolicy"] = "OnFailure" if _stays(replica) else "Never"
     made: dict[str, Any] = {
-        "name": _replicated_job_name(job, role),
+        "name": plugin.role(role).in_jobset,
         "replicas": replica.count,
         "template": {
             "spec": {
@@ -105,7 +100,7 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     if replica.restart_policy == "ExitCode":
         made["template"]["spec"]["podFailurePolicy"] = _only_if_killed()
     if before := plugin.role(role).waits_for:
-        made["dependsOn"] = [{"name": _replicated_job_name(job, before), "status": "Ready"}]
+        made["dependsOn"] = [{"name": plugin.role(before).in_jobset, "status": "Ready"}]
     return made
 
 
