@@ -98,6 +98,10 @@ def replicas() -> Callable[..., dict[str, Any]]:
     return make
 
 
+ALWAYS = {"PyTorchJob": {"nprocPerNode": "1"}, "MPIJob": {"slotsPerWorker": 1}}
+"""What every job of a kind that is made from a description has."""
+
+
 @pytest.fixture
 def job() -> Callable[..., dict[str, Any]]:
     """Makes the manifest of a training job from the replicas of its roles."""
@@ -120,6 +124,7 @@ def job() -> Callable[..., dict[str, Any]]:
                 "runPolicy": {"cleanPodPolicy": "Running"} | (policy or {}),
                 of.replicas: roles,
             }
+            | ALWAYS.get(kind, {})
             | (spec or {}),
         }
 

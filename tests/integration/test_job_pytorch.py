@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from line_by_line import line_by_line
 
 from trireme.components.dataset.staging import stage
 from trireme.components.errors import JobFailed
-from trireme.components.training.local import runner
+from trireme.components.training.local import runner, usage
 from trireme.components.training.local.isolation import Isolated
 
 TRAINER = (
@@ -97,16 +98,11 @@ def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path, mon
     assert "Timed out waiting" in caught.value.detail
 
 
-def kill_replica(pod: str) -> None:
+def kill_replica(logs: Path, name: str) -> None:
     """Kills all processes of a replica, as the loss of its machine would."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_bytes().split(b"\0")
-            command = (process / "cmdline").read_bytes()
-            if f"POD={pod}".encode() in environment and b"supervisor.py" not in command:
-                os.kill(int(process.name), signal.SIGKILL)
-        except OSError:
-            continue  # it has ended meanwhile
+    for pid in usage.tree(int((logs / f"{name}.pid").read_text())):
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_an_elastic_job_outlives_the_loss_of_its_workers(job, replicas, tmp_path):
@@ -121,30 +117,29 @@ def test_an_elastic_job_outlives_the_loss_of_its_workers(job, replicas, tmp_path
         "MODEL_DIR": str(tmp_path / "model"),
         # torchrun's surviving agents would look for the ranks' store in the one that was lost.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        # Rendezvous waits for who is lost until three heartbeats are missing: by default 15 s.
+        "PET_RDZV_CONF": "keep_alive_interval=2",
     }
     worker = replicas(["torchrun", str(TRAINER)], 2, "OnFailure", env, args=["--epochs", "5"])
-    worker["template"]["spec"]["containers"][0]["env"].append(
-        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    )
-    # Rendezvous waits for who is lost until three heartbeats are missing: by default 15 seconds.
-    heartbeat = {"key": "keep_alive_interval", "value": "2"}
-    policy = {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 10, "rdzvConf": [heartbeat]}
+    policy = {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 10}
+    policy |= {"rdzvBackend": "c10d", "rdzvId": "job"}
     made = job(
         "PyTorchJob",
         {"activeDeadlineSeconds": 280},
         {"nprocPerNode": "1", "elasticPolicy": policy},
         Worker=worker,
     )
+    logs = tmp_path / "logs"
     said: list[tuple[str, str]] = []
-    victims = {"epoch 2/5": "job-worker-1", "epoch 4/5": "job-worker-0"}
+    victims = {"epoch 2/5": "worker-1", "epoch 4/5": "worker-0"}
 
     def listen(name: str, line: str) -> None:
         said.append((name, line))
         epoch = " ".join(line.split()[:2])
         if epoch in victims:
-            kill_replica(victims.pop(epoch))
+            kill_replica(logs, victims.pop(epoch))
 
-    runner.run(made, tmp_path / "logs", line_by_line(listen))
+    runner.run(made, logs, line_by_line(listen))
     lost = [(name, line) for name, line in said if "was ended by SIGKILL and is started" in line]
     assert [name for name, _ in lost] == ["worker-1", "worker-0"]
     lines = [line for _, line in said]

@@ -83,11 +83,7 @@ def _asked_by(manifest: Mapping[str, Any], job: TrainingJob) -> dict[str, Asked]
     """Returns what each replica of a job asks for, by role."""
     framework = job.plugin
     own = {name.lower(): replica.model_fields_set for name, replica in job.replicas.items()}
-    trains = {
-        name: role.trains
-        for role in (*framework.roles, *framework.manifest_roles)
-        for name in (role.name, role.title)
-    }
+    trains = {name: role.trains for role in framework.roles for name in (role.name, role.title)}
     return {
         role.name.lower(): Asked(
             requests(role.pod),

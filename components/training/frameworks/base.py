@@ -36,7 +36,6 @@ class Role:
         is_single: There is at most one replica of it.
         is_optional: The others can end without it: a job never succeeds with it.
         is_idle: It does not compute: it gets no devices unless it asks for them itself.
-        is_required: The operator takes no job without it.
         has_program: The job's program is what it runs.
         saves: It may write checkpoints, rather than only read them.
         is_batch_job: The operator makes a batch/v1 Job of it, not a pod.
@@ -51,7 +50,6 @@ class Role:
     is_single: bool = False
     is_optional: bool = False
     is_idle: bool = False
-    is_required: bool = False
     has_program: bool = True
     saves: bool = True
     is_batch_job: bool = False
@@ -108,8 +106,8 @@ class Framework:
     roles: tuple[Role, ...]
     """In the order that they are started in."""
 
-    port: tuple[str, int] = ("", 0)
-    """Name and default number of the port that replicas find each other by."""
+    port: int = 0
+    """The port that replicas find each other by."""
 
     injected: str
     """Pattern of the variables that are set for each replica, so that no job may set them."""
@@ -145,9 +143,6 @@ class Framework:
 
     mounts: tuple[str, ...] = ()
     """What the operator mounts in every pod."""
-
-    checks_container: bool = True
-    """Whether the operator looks for a container of its kind's name."""
 
     ends_together: bool = False
     """Whether all replicas do the same: when one has succeeded the others are about to."""
@@ -185,12 +180,7 @@ class Framework:
 
     def role(self, name: str) -> Role:
         """Returns a role by its name in a description or a manifest."""
-        return next(role for role in self.manifest_roles if name in (role.name, role.title))
-
-    @property
-    def manifest_roles(self) -> tuple[Role, ...]:
-        """The roles that the operator takes."""
-        return self.roles
+        return next(role for role in self.roles if name in (role.name, role.title))
 
     # The manifest.
 
@@ -356,8 +346,3 @@ def from_label(name: str, label: str) -> dict[str, Any]:
 
 RANK_LABEL, INDEX_LABEL = "job-global-index", "job-index"
 """The labels with a replica's place among all of its job, and among those of its role."""
-
-
-def port_of(framework: Framework, pod: "Pod", network: "Network") -> str:
-    """Returns the port that a pod is found by on this machine."""
-    return str(network.port(pod, pod.port(*framework.port)))

@@ -23,7 +23,7 @@ class Jax(base.Framework):
     image = JAX
     has_gpu_image = False
     roles = (base.Role("worker", default=1),)
-    port = ("jaxjob-port", 6666)
+    port = 6666
     injected = "COORDINATOR_(ADDRESS|PORT)|NUM_PROCESSES|PROCESS_ID"
     inherited = "JAX_(COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID)"
     meeting: ClassVar = {
@@ -50,7 +50,7 @@ class Jax(base.Framework):
 
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         values = {
-            "COORDINATOR_PORT": str(self.port[1]),
+            "COORDINATOR_PORT": str(self.port),
             "COORDINATOR_ADDRESS": self.address(job, "worker"),
             "NUM_PROCESSES": str(job.world_size),
         }
@@ -61,7 +61,7 @@ class Jax(base.Framework):
     ) -> dict[str, str]:
         return {
             "PYTHONUNBUFFERED": "1",
-            "COORDINATOR_PORT": base.port_of(self, job.pods[0], network),
+            "COORDINATOR_PORT": str(network.port(job.pods[0], self.port)),
             "COORDINATOR_ADDRESS": network.at(job.pods[0].host),
             "NUM_PROCESSES": str(len(job.pods)),
             "PROCESS_ID": str(pod.index),

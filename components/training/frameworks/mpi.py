@@ -90,7 +90,6 @@ class Mpi(base.Framework):
             is_leader=True,
             is_single=True,
             is_idle=True,
-            is_required=True,
             is_batch_job=True,
             waits_for="worker",
         ),
@@ -106,7 +105,6 @@ class Mpi(base.Framework):
     backoff_limit = 6  # of a batch Job
     has_processes = True
     mounts = ("/root/.ssh", "/etc/mpi")
-    checks_container = False
     trainer = "components/trainers/pytorch/mpi_classifier.py"
     runtime_jobs = ("node", "launcher")
     peer_lost = "ORTE has lost communication|lost connection to (a )?(remote|daemon)"
@@ -193,14 +191,14 @@ class Mpi(base.Framework):
             variables |= {
                 "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
                 "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-                "OMPI_MCA_orte_set_default_slots": str(_slots(job)),
+                "OMPI_MCA_orte_set_default_slots": str(job.spec["slotsPerWorker"]),
+                "NVIDIA_VISIBLE_DEVICES": "",
+                "NVIDIA_DRIVER_CAPABILITIES": "",
             }
-            if not job.spec.get("runLauncherAsWorker"):
-                variables |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
         return variables
 
     def processes(self, job: "base.Job") -> int:
-        return _slots(job) * max(1, len(_hosts(job)))
+        return int(job.spec["slotsPerWorker"]) * len(job.of("Worker"))
 
     def starts(
         self,
@@ -217,8 +215,8 @@ class Mpi(base.Framework):
         session = {name: image[name] for name in _SESSION if name in image}
         run = f"trireme-mpi-{secrets.token_hex(8)}-"
         hostfile = logs / "hostfile"
-        lines = [f"{name} slots={_slots(job)}\n" for name in map(job.dns_name, _hosts(job))]
-        hostfile.write_text("".join(lines))
+        slots, hosts = job.spec["slotsPerWorker"], map(job.dns_name, job.of("Worker"))
+        hostfile.write_text("".join(f"{name} slots={slots}\n" for name in hosts))
         launcher = (
             image | _this_machine() | {"OMPI_MCA_orte_default_hostfile": str(hostfile.resolve())}
         )
@@ -274,9 +272,6 @@ def failed_rank(lines: Iterable[str]) -> tuple[int | None, list[str]]:
 
 
 def _check(job: "base.Job") -> None:
-    implementation = job.spec.get("mpiImplementation") or "OpenMPI"
-    if implementation != "OpenMPI":
-        raise InputError(f"mpiImplementation {implementation!r} cannot run here; OpenMPI can")
     if not shutil.which("mpirun"):
         raise InputError("an MPIJob needs mpirun on this machine: install OpenMPI (openmpi-bin)")
     for pod in job.of("Worker"):
@@ -286,15 +281,6 @@ def _check(job: "base.Job") -> None:
                 f"command of Worker {command[0]!r} cannot run here: mpirun starts the ranks, so "
                 "leave it out, or make it sshd"
             )
-
-
-def _slots(job: "base.Job") -> int:
-    return int(job.spec.get("slotsPerWorker") or 1)
-
-
-def _hosts(job: "base.Job") -> "list[base.Pod]":
-    """Returns the pods that ranks run on."""
-    return job.of("Launcher", "Worker") if job.spec.get("runLauncherAsWorker") else job.of("Worker")
 
 
 def _this_machine() -> dict[str, str]:

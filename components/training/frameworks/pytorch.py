@@ -65,7 +65,7 @@ class PyTorch(base.Framework):
     )
     image = PYTORCH
     roles = (base.Role("master", default=1, is_leader=True, is_single=True), base.Role("worker"))
-    port = ("pytorchjob-port", 23456)
+    port = 23456
     injected = (
         r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
         r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))"
@@ -147,7 +147,7 @@ class PyTorch(base.Framework):
         return {self.kind.replicas: {"Worker": {"replicas": count}}}
 
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
-        address, port = self.address(job, job.first_role), str(self.port[1])
+        address, port = self.address(job, job.first_role), str(self.port)
         values = {"PET_NPROC_PER_NODE": str(job.processes_per_worker)}
         if job.elastic:
             values |= {
@@ -179,65 +179,45 @@ class PyTorch(base.Framework):
     def environment(
         self, job: "base.Job", pod: "base.Pod", network: "base.Network"
     ) -> dict[str, str]:
-        variables = {"PYTHONUNBUFFERED": "1"}
-        if masters := job.of("Master"):
+        first = job.pods[0]
+        address, port = network.at(first.host), str(network.port(first, self.port))
+        variables = {
+            "PYTHONUNBUFFERED": "1",
+            "PET_NPROC_PER_NODE": job.spec["nprocPerNode"],
+        }
+        if not (elastic := job.spec.get("elasticPolicy")):
             rank = str(pod.index + (pod.role == "Worker"))
-            address, port = network.at(masters[0].host), base.port_of(self, masters[0], network)
-            variables |= {
+            return variables | {
+                "PET_NNODES": str(len(job.pods)),
                 "MASTER_PORT": port,
                 "PET_MASTER_PORT": port,
                 "MASTER_ADDR": address,
                 "PET_MASTER_ADDR": address,
-                "WORLD_SIZE": str(len(job.pods) * _number(job.spec.get("nprocPerNode"))),
+                "WORLD_SIZE": str(self.processes(job)),
                 "RANK": rank,
                 "PET_NODE_RANK": rank,
             }
-        variables["PET_NPROC_PER_NODE"] = _processes(job)
-        elastic = job.spec.get("elasticPolicy")
-        if elastic is None:
-            return variables | {"PET_NNODES": str(len(job.pods))}
-        return variables | self._elastic(job, pod, elastic, network)
+        variables |= {
+            "PET_NNODES": f"{elastic['minReplicas']}:{elastic['maxReplicas']}",
+            "PET_MAX_RESTARTS": str(elastic["maxRestarts"]),
+            "PET_RDZV_BACKEND": elastic["rdzvBackend"],
+            "PET_RDZV_ENDPOINT": f"{address}:{port}",
+            "PET_RDZV_ID": elastic["rdzvId"],
+        }
+        if network.shared:
+            # Every address is local to every replica here, so torchrun cannot tell by it which of
+            # them holds the store; there it is worker-0, because the endpoint is its host name.
+            holds = f"is_host={pod == first}".lower()
+            given = pod.variable("PET_RDZV_CONF")
+            variables["PET_RDZV_CONF"] = ",".join(filter(None, [given, holds]))
+        return variables
 
     def processes(self, job: "base.Job") -> int:
-        """Returns how many there are; a replica that leaves it to torchrun counts as one."""
-        return len(job.pods) * _number(_processes(job))
+        return len(job.pods) * int(job.spec["nprocPerNode"])
 
     def has_succeeded(self, job: "base.Job", succeeded: "list[base.Pod]") -> bool:
         """An elastic job succeeds with any worker."""
-        return job.spec.get("elasticPolicy") is not None and bool(succeeded)
-
-    def _elastic(
-        self, job: "base.Job", pod: "base.Pod", policy: dict[str, Any], network: "base.Network"
-    ) -> dict[str, str]:
-        workers = job.of("Worker")
-        if not workers:
-            raise InputError("elasticPolicy needs a Worker in pytorchReplicaSpecs")
-        first = workers[0]
-        host = policy.get("rdzvHost") or first.host
-        port = policy.get("rdzvPort") or first.port(*self.port)
-        if host == first.host:
-            host, port = network.at(host), network.port(first, port)
-        least = policy.get("minReplicas") or policy.get("maxReplicas") or len(workers)
-        most = policy.get("maxReplicas") or policy.get("minReplicas") or len(workers)
-        variables = {
-            "PET_RDZV_ENDPOINT": f"{host}:{port}",
-            "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
-            "PET_NNODES": f"{least}:{most}",
-        }
-        optional = {"PET_MAX_RESTARTS": "maxRestarts", "PET_RDZV_ID": "rdzvId"}
-        for name, field in optional.items():
-            if policy.get(field) is not None:
-                variables[name] = str(policy[field])
-        settings = [f"{entry['key']}={entry['value']}" for entry in policy.get("rdzvConf") or []]
-        if network.shared and variables["PET_RDZV_BACKEND"] == "c10d":
-            # Every address is local to every replica here, so torchrun cannot tell by it which of
-            # them holds the store; there it is worker-0, because the endpoint is its host name.
-            settings.append(f"is_host={pod == first}".lower())
-        if settings:
-            variables["PET_RDZV_CONF"] = ",".join(settings)
-        if policy.get("standalone"):
-            variables["PET_STANDALONE"] = ""
-        return variables
+        return "elasticPolicy" in job.spec and bool(succeeded)
 
 
 class Custom(PyTorch):
@@ -266,15 +246,6 @@ def _for_torchrun(text: str) -> str:
 def _is_alone(job: "base.TrainingJob") -> bool:
     """Tells whether a replica is one process, which needs no torchrun."""
     return job.processes_per_worker == 1 and not job.elastic
-
-
-def _processes(job: "base.Job") -> str:
-    elastic = job.spec.get("elasticPolicy") or {}
-    return str(job.spec.get("nprocPerNode") or elastic.get("nProcPerNode") or "auto")
-
-
-def _number(processes: object) -> int:
-    return int(str(processes)) if str(processes).isdecimal() else 1
 
 
 FRAMEWORKS = (PyTorch(), Custom())

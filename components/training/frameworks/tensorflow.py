@@ -28,7 +28,7 @@ class TensorFlow(base.Framework):
         base.Role("evaluator", is_single=True, is_optional=True, saves=False),
     )
     workers_shown = 2
-    port = ("tfjob-port", 2222)
+    port = 2222
     injected = "TF_CONFIG"
     meeting: ClassVar = {"config": "TF_CONFIG", "all_reduce": "tensorflow"}
     # Errors only, not the pages it says as it starts.
@@ -37,12 +37,6 @@ class TensorFlow(base.Framework):
     module = "tensorflow"
     trainer = "components/trainers/tensorflow/classifier.py"
     peer_lost = "UnavailableError|failed to connect to (all addresses|remote host)"
-
-    @property
-    def manifest_roles(self) -> tuple[base.Role, ...]:
-        """The roles that the operator takes: a chief was once called master."""
-        chief, *others = self.roles
-        return (chief, base.Role("master", is_leader=True), *others)
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts: a chief may train alone."""
@@ -66,8 +60,7 @@ class TensorFlow(base.Framework):
             return []
         cluster = {
             other: [
-                f"{self.address(job, other, index)}:{self.port[1]}"
-                for index in range(replica.count)
+                f"{self.address(job, other, index)}:{self.port}" for index in range(replica.count)
             ]
             for other, replica in sorted(job.roles.items())
         }
@@ -82,14 +75,13 @@ class TensorFlow(base.Framework):
         """Returns what the operator adds to a pod: nothing where it is the only one."""
         if len(job.pods) == 1:
             return {}
-        cluster = self._cluster(job, network)
-        config: dict[str, Any] = {
-            "cluster": cluster,
-            "task": {"type": pod.role.lower(), "index": pod.index},
-            "environment": "cloud",
-        }
-        if job.spec.get("enableDynamicWorker"):
-            config = {"cluster": _sparse(cluster, pod), "task": config["task"]}
+        cluster: dict[str, list[str]] = {}
+        # Of every role, the evaluator too; Go writes them in order.
+        for each in sorted(job.pods, key=lambda each: (each.role.lower(), each.index)):
+            address = f"{network.at(each.service)}:{network.port(each, self.port)}"
+            cluster.setdefault(each.role.lower(), []).append(address)
+        task = {"type": pod.role.lower(), "index": pod.index}
+        config = {"cluster": cluster, "task": task, "environment": "cloud"}
         return {"TF_CONFIG": _compact(config)}
 
     def as_in_image(self, threads: str) -> dict[str, str]:
@@ -102,36 +94,11 @@ class TensorFlow(base.Framework):
         all_workers = job.spec.get("successPolicy") == "AllWorkers"
         return not all_workers and any(pod.index == 0 for pod in succeeded)
 
-    def is_fatal(self, job: "base.Job", pod: "base.Pod") -> bool:
-        """Dynamic workers may go."""
-        may_go = job.spec.get("enableDynamicWorker") and pod.restart_policy == "Never"
-        return not (may_go and pod.role == "Worker")
-
     def serves(self, job: "base.Job", pod: "base.Pod") -> bool:
         """Parameter servers do, and workers that a chief gives their work."""
-        if job.of("PS") and job.of("Chief", "Master"):
+        if job.of("PS") and job.of("Chief"):
             return pod.role in ("PS", "Worker")
         return pod.role == "PS"
-
-    def _cluster(self, job: "base.Job", network: "base.Network") -> dict[str, list[str]]:
-        """Returns the addresses by role, the evaluator's too; Go writes the roles in order."""
-        cluster: dict[str, list[str]] = {}
-        for pod in sorted(job.pods, key=lambda pod: (pod.role.lower(), pod.index)):
-            address = network.at(f"{pod.host}.{job.namespace}.svc")
-            cluster.setdefault(pod.role.lower(), []).append(
-                f"{address}:{base.port_of(self, pod, network)}"
-            )
-        return cluster
-
-
-def _sparse(cluster: dict[str, list[str]], pod: "base.Pod") -> dict[str, Any]:
-    """Returns what a replica has to know when workers come and go: itself and the servers."""
-    if pod.role == "PS":
-        return {"worker": {}, "ps": [cluster["ps"][pod.index]]}
-    if pod.role == "Worker":
-        worker = {str(pod.index): cluster["worker"][pod.index]}
-        return {"worker": worker, "ps": cluster.get("ps")}
-    return {"worker": {}, "ps": []}
 
 
 def _compact(config: dict[str, Any]) -> str:

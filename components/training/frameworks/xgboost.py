@@ -23,10 +23,10 @@ class XgBoost(base.Framework):
     image = XGBOOST
     has_gpu_image = False
     roles = (
-        base.Role("master", default=1, is_leader=True, is_single=True, is_required=True),
+        base.Role("master", default=1, is_leader=True, is_single=True),
         base.Role("worker", saves=False),  # as xgboost.callback.TrainingCheckPoint: rank 0 does
     )
-    port = ("xgboostjob-port", 9999)
+    port = 9999
     injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"
     meeting: ClassVar = {"rank": "RANK", "address": "MASTER_ADDR", "port": "MASTER_PORT"}
     ends_together = True
@@ -35,7 +35,7 @@ class XgBoost(base.Framework):
     peer_lost = r"all(reduce|gather) failed|poll error condition"
 
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
-        port, workers = str(self.port[1]), job.world_size - 1
+        port, workers = str(self.port), job.world_size - 1
         values = {
             "MASTER_PORT": port,
             "MASTER_ADDR": self.address(job, "master"),
@@ -52,7 +52,7 @@ class XgBoost(base.Framework):
         # Where all pods share an address each has its own port, and WORKER_PORT is the first's.
         (master,), workers = job.of("Master"), job.of("Worker")
         variables = {
-            "MASTER_PORT": base.port_of(self, master, network),
+            "MASTER_PORT": str(network.port(master, self.port)),
             "MASTER_ADDR": network.at(master.host),
             "WORLD_SIZE": str(len(job.pods)),
             "RANK": str(pod.index + (pod.role == "Worker")),
@@ -61,7 +61,7 @@ class XgBoost(base.Framework):
         if workers:
             addresses = [network.at(worker.host) for worker in workers]
             variables |= {
-                "WORKER_PORT": base.port_of(self, workers[0], network),
+                "WORKER_PORT": str(network.port(workers[0], self.port)),
                 "WORKER_ADDRS": ",".join(addresses),
             }
         return variables

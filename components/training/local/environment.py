@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trireme.components.errors import InputError
 from trireme.components.training.frameworks import FRAMEWORKS
@@ -33,22 +32,22 @@ def image(job: Job) -> dict[str, str]:
     return job.framework.as_in_image(str(threads)) | variables
 
 
-def declared(job: Job, pod: Pod, address: str) -> dict[str, str]:
+def declared(pod: Pod) -> dict[str, str]:
     """Returns the variables that the manifest declares for a pod."""
-    fields = {
-        "metadata.name": pod.host,
-        "metadata.namespace": job.namespace,
-        "status.podIP": address,
-    }
     variables: dict[str, str] = {}
     for entry in pod.container.get("env") or []:
-        source = entry.get("valueFrom")
-        if source:
-            value = _value_from(pod, entry["name"], source, fields)
-        else:
-            value = expand(str(entry.get("value") or ""), variables)
-        if value is not None:
-            variables[entry["name"]] = value
+        name, source = entry["name"], entry.get("valueFrom")
+        if source is None:
+            variables[name] = expand(entry["value"], variables)
+        elif secret := source.get("secretKeyRef"):
+            if name in os.environ:
+                variables[name] = os.environ[name]
+            elif not secret.get("optional"):
+                raise InputError(
+                    f"env {name} of {pod.role} comes from the Secret {secret['name']!r}, which "
+                    f"only a cluster has; set the environment variable {name} on this machine"
+                )
+        # Else it is a limit: these are not kept here, and each process has its share of the cores.
     return variables
 
 
@@ -64,27 +63,3 @@ def inside(image: Mapping[str, str], visible: Mapping[str, str]) -> dict[str, st
     if "PYTHONPATH" in visible and "PYTHONPATH" in image:
         variables["PYTHONPATH"] += os.pathsep + image["PYTHONPATH"]
     return variables
-
-
-def _value_from(
-    pod: Pod, name: str, source: Mapping[str, Any], fields: Mapping[str, str]
-) -> str | None:
-    """Returns the value of a variable with ``valueFrom``; ``None`` where it may be left out."""
-    if "secretKeyRef" in source:
-        secret = source["secretKeyRef"]
-        if name not in os.environ and not secret.get("optional"):
-            raise InputError(
-                f"env {name} of {pod.role} comes from the Secret {secret.get('name')!r}, which "
-                f"only a cluster has; set the environment variable {name} on this machine"
-            )
-        return os.environ.get(name)
-    if "resourceFieldRef" in source:
-        return None  # limits are not kept here, and each process has its share of the cores
-    path = str((source.get("fieldRef") or {}).get("fieldPath") or "")
-    if path in fields:
-        return fields[path]
-    what = f"fieldRef {path!r}" if path else next(iter(source))
-    raise InputError(
-        f"env {name} of {pod.role}: {what} has no value on this machine; supported are "
-        f"secretKeyRef, and fieldRef {', '.join(fields)}"
-    )

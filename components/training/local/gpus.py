@@ -19,10 +19,9 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
     one for each of its processes, all of them train on processors. A job of one replica that asks
     for none sees what there is.
     """
-    idle = () if job.spec.get("runLauncherAsWorker") else IDLE
-    computing = [pod for pod in job.pods if pod.role.lower() not in idle]
+    computing = [pod for pod in job.pods if pod.role.lower() not in IDLE]
     asked = {pod.name: _asked(pod) for pod in computing}
-    if not computing or not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
+    if not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
         return {}
     found, each = _visible(), job.framework.processes(job) // len(computing)
     share = len(found) // len(computing)

@@ -102,9 +102,8 @@ class Isolated:
         """Returns what every host has as /etc/hosts: the names that cluster DNS would know."""
         lines = ["127.0.0.1 localhost"]
         for pod in self._job.pods:
-            service = f"{pod.host}.{self._job.namespace}.svc"
-            headless = self._job.dns_name(pod)
-            lines.append(f"{self.address(pod)} {pod.host} {service} {headless}")
+            names = f"{pod.host} {pod.service} {self._job.dns_name(pod)}"
+            lines.append(f"{self.address(pod)} {names}")
         return "\n".join(lines) + "\n"
 
     def _hold(self, *namespaces: str, script: str, arguments: tuple[str, ...] = ()) -> int:

@@ -17,9 +17,6 @@ class Network(Protocol):
     def port(self, pod: Pod, declared: int) -> int:
         """Returns the port of a pod whose manifest declares one."""
 
-    def address(self, pod: Pod) -> str:
-        """Returns a pod's IP address."""
-
     def inside(self, pod: Pod, command: list[str], directory: str) -> list[str]:
         """Returns the command that runs one on a pod's host, in a directory."""
 
@@ -42,10 +39,6 @@ class Loopback:
         if pod.name not in self._ports:
             self._ports[pod.name] = self._free.take()
         return self._ports[pod.name]
-
-    def address(self, pod: Pod) -> str:
-        """Returns the address that all pods share."""
-        return "127.0.0.1"
 
     def inside(self, pod: Pod, command: list[str], directory: str) -> list[str]:
         """Returns the command as it is."""

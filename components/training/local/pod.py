@@ -36,7 +36,7 @@ def processes(
     seen = gpus.shared_out(job)
     for pod in job.pods:
         start = start_of(pod)
-        declared = environment.declared(job, pod, network.address(pod))
+        declared = environment.declared(pod)
         visible = declared | job.framework.environment(job, pod, network)
         if start.is_command_only:
             yield pod, start.command, start.image | seen.get(pod.name, {})

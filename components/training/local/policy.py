@@ -1,8 +1,8 @@
 """When a job has succeeded or failed, and which replicas are started again.
 
-The rules are the operators': UpdateJobStatus and PastBackoffLimit of training operator v1.9
-(https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1 and pkg/core/job.go);
-what is otherwise for a framework, that says.
+The rules are the operators': UpdateJobStatus of training operator v1.9
+(https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1); what is otherwise for
+a framework, that says.
 """
 
 from collections.abc import Sequence
@@ -49,34 +49,14 @@ def why_no_restart(
     """Says why a replica that failed is not started again; ``None`` if it is."""
     if job.retries is not None:
         return after(job.retries) if incidents(failed) > job.retries else None
-    if not _past_backoff_limit(job, replicas, replica):
+    # Either it is 0, or that of a batch Job, which counts one replica: others count incidents.
+    limit = job.policy.get("backoffLimit", job.framework.backoff_limit)
+    if limit is not None and replica.pod.restart_policy == "OnFailure":
+        limit -= 1  # a pod's restarts must not reach it, while new pods must not exceed it
+    if limit is None or replica.retries < limit:
         return None
     restarted = any(other.retries for other in replicas)
     return ": the job has reached its backoffLimit" if restarted else ""
-
-
-def _past_backoff_limit(job: Job, replicas: Sequence[Replica], replica: Replica) -> bool:
-    """Tells whether one more restart of a replica is more than ``backoffLimit`` allows."""
-    # OnFailure and Always: the job fails when the restarts of all pods that have not ended reach
-    # the limit, so that a limit of 3 allows two; a limit of 0 or 1 none. ExitCode: the operator
-    # makes a new pod whose restarts count from 0, so that it heeds no limit but 0; here the limit
-    # is the number of restarts. Where a batch Job counts, it counts one replica.
-    default = job.framework.backoff_limit
-    limit = job.policy.get("backoffLimit", default)
-    if limit is None:
-        return False
-    policy = replica.pod.restart_policy
-    if policy in ("ExitCode", "Never"):
-        others = [other for other in replicas if other.pod.restart_policy == policy]
-        return sum(other.retries for other in others) + 1 > limit
-    counted = [
-        other
-        for other in replicas
-        if other.pod.restart_policy in ("OnFailure", "Always") and not other.succeeded
-    ]
-    if default is not None:
-        counted = [replica]
-    return sum(other.retries for other in counted) + 1 >= max(limit, 1)
 
 
 def failure(job: Job, replicas: Sequence[Replica], why: str) -> JobFailed:

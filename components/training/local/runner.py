@@ -99,10 +99,8 @@ def run(
 
 def check(manifest: Mapping[str, Any]) -> None:
     """Refuses a job that could not run here, as far as that can be known beforehand."""
-    job = read(manifest)
-    with Loopback() as network:
-        for pod in job.pods:
-            environment.declared(job, pod, network.address(pod))
+    for pod in read(manifest).pods:
+        environment.declared(pod)
 
 
 def _seconds(replicas: Sequence[Replica]) -> dict[str, float]:
@@ -202,10 +200,6 @@ class _JobRun:
             replica.schedule_restart()
         elif replica.status and self.job.framework.is_fatal(self.job, replica.pod):
             self._fail()
-        elif not policy.succeeded(self.job, self.replicas) and all(
-            other.finished for other in policy.deciding(self.job, self.replicas)
-        ):
-            self._fail(": no replica is left that could make the job succeed")
 
     def _fail(self, why: str = "") -> NoReturn:
         """Waits a moment for others to end, then blames the one that dragged them down."""

@@ -87,19 +87,6 @@ def test_a_worker_shows_a_session_no_more_than_sshd_would(processes, replicas, m
     assert variables["worker-0"]["PATH"] == variables["launcher-0"]["PATH"]
 
 
-def test_a_launcher_that_is_a_worker_too_is_the_first_host(processes, replicas):
-    variables, hostfile = processes({"runLauncherAsWorker": True}, replicas(None))
-    assert (
-        hostfile == "job-launcher.job.default.svc slots=1\njob-worker-0.job.default.svc slots=1\n"
-    )
-    assert "NVIDIA_VISIBLE_DEVICES" not in variables["launcher-0"]
-
-
-def test_other_implementations_are_refused(processes, replicas):
-    with pytest.raises(InputError, match="mpiImplementation 'Intel' cannot run here; OpenMPI can"):
-        processes({"mpiImplementation": "Intel"}, replicas(None))
-
-
 def test_a_worker_with_a_command_of_its_own_is_refused(processes, replicas):
     processes(None, replicas(["/usr/sbin/sshd", "-De"]))
     with pytest.raises(InputError, match="command of Worker 'sleep' cannot run here"):

@@ -134,28 +134,16 @@ def test_an_elastic_job_ends_well_with_any_of_its_workers(
     program = (
         "import os, pathlib, sys, time\n"
         "mark = pathlib.Path(os.environ['OUT'], 'mark')\n"
-        "if os.environ['POD'] == 'job-worker-1': mark.touch(); sys.exit(0)\n"
+        "if os.environ['PET_RDZV_CONF'] == 'is_host=false': mark.touch(); sys.exit(0)\n"
         "while not mark.exists(): time.sleep(0.01)\n"
         "time.sleep(600)\n"
     )
     worker = replicas(["python3", "-c", program], 2, "OnFailure", {"OUT": str(tmp_path)})
-    worker["template"]["spec"]["containers"][0]["env"].append(
-        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    )
-    made = job("PyTorchJob", spec={"elasticPolicy": {"minReplicas": 1}}, Worker=worker)
+    policy = {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 3}
+    policy |= {"rdzvBackend": "c10d", "rdzvId": "job"}
+    made = job("PyTorchJob", spec={"elasticPolicy": policy}, Worker=worker)
     monkeypatch.setitem(runner.LINGER, "Running", 1.0)
     assert set(runner.run(made, logs, quiet)) == {"worker-0", "worker-1"}
-
-
-def test_a_job_whose_dynamic_workers_are_all_lost_ends(job, replicas, logs, quiet, impatient):
-    made = job(
-        "TFJob",
-        spec={"enableDynamicWorker": True},
-        Worker=replicas(["false"], 2),
-        PS=replicas(["sleep", "600"]),
-    )
-    with pytest.raises(JobFailed, match=r"worker-. exited with status 1: no replica is left"):
-        runner.run(made, logs, quiet)
 
 
 def test_a_parameter_server_is_not_waited_for(job, replicas, logs, quiet, monkeypatch):
