@@ -26,7 +26,7 @@ def advising(
     about: Measured,
     logs: Path,
     on_advice: Callable[[Sequence[Suggestion]], None],
-    idle: Idle | None = None,
+    idle: Idle = lambda: (0.0, 0.0),
 ) -> Iterator[None]:
     """Passes on what to change in a job that is run meanwhile, if anything is.
 
@@ -36,14 +36,14 @@ def advising(
         on_advice: Called at its end with what to change, if anything is.
         idle: What tells for how long this machine's processors have been idle, and there.
     """
-    before = idle() if idle else (0.0, 0.0)
+    before = idle()
     try:
         yield
     except JobFailed as error:
         if not isinstance(error, Cancelled):
             _pass_on(replace(about, failure=f"{error}\n{error.detail}"), on_advice)
         raise
-    after = idle() if idle else (0.0, 0.0)
+    after = idle()
     total = after[1] - before[1]
     share = (after[0] - before[0]) / total if total else None
     uses = {name: _use(life) for name, life in timeline.read(logs / timeline.NAME).items()}

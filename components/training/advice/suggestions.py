@@ -106,7 +106,10 @@ def more_loaders(measured: Measured) -> Suggestion | None:
     # As many as load a batch while the rest of a step takes place; they begin at one.
     count = max(has + 1, math.ceil(max(has, 1) * share / max(1 - share, 0.05)))
     why += f", and its {has} loaders always work" if has else ", and loads it itself"
-    return Suggestion(why, _loaders(measured, min(count, 16)) + _enough_cpus(measured))
+    change = _loaders(measured, min(count, 16))
+    if _is_full(measured):
+        change += f"; but this machine's processors are idle only {measured.idle:.0%} of the time"
+    return Suggestion(why, change)
 
 
 def exchange_less(measured: Measured) -> Suggestion | None:
@@ -309,13 +312,6 @@ def _loaders(measured: Measured, count: int) -> str:
     if option:
         return f"{measured.place}args: {option[0]} {count}"
     return f"DataLoader(..., num_workers={count}) in the program, or its option for that"
-
-
-def _enough_cpus(measured: Measured) -> str:
-    """Says that loaders need processors, where there are none to spare."""
-    if _is_full(measured):
-        return f"; but this machine's processors are idle only {measured.idle:.0%} of the time"
-    return ""
 
 
 def _is_full(measured: Measured) -> bool:

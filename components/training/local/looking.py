@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,19 @@ MOST = 32  # processes that are looked at
 LONGER = 5  # times as long as it is asked to it looks, where the machine lets it look seldom
 
 
-@dataclass
-class _Seen:
-    """What was seen of a process."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
+class _Seen(Counter[str]):
+    """What a process was seen to do, and how often."""
 
     @property
     def trains(self) -> bool:
         """Whether it has been seen in a step, and does not load data for another process."""
         did = (frames.DATA, frames.COMPUTE, frames.COMMUNICATION)
-        return any(self.kinds[kind] for kind in did) and not self.loads
+        return any(self[kind] for kind in did) and not self.loads
 
     @property
     def loads(self) -> bool:
         """Whether it loads data for another process."""
-        return self.kinds[frames.LOADER] + self.kinds[frames.LOADER_WAITS] > 0
+        return self[frames.LOADER] + self[frames.LOADER_WAITS] > 0
 
 
 class Looking(threading.Thread):
@@ -98,19 +94,18 @@ class Looking(threading.Thread):
         for name in self._pids:
             seen = list(self._seen[name].values())
             trainers = [each for each in seen if each.trains]
-            loaders = Counter[str]()
-            for each in seen:
-                loaders += each.kinds if each.loads else Counter()
-            work, waits = loaders[frames.LOADER], loaders[frames.LOADER_WAITS]
+            loaders = [each for each in seen if each.loads]
+            work = sum(each[frames.LOADER] for each in loaders)
+            waits = sum(each[frames.LOADER_WAITS] for each in loaders)
             looks = Counter[str]()
             for each in trainers:
-                looks += Counter({kind: each.kinds[kind] for kind in frames.KINDS})
+                looks.update({kind: each[kind] for kind in frames.KINDS if kind in each})
             found[name] = Use(
                 self.seconds,
                 self._cpus(name),
                 self._memory.get(name),
                 looks,
-                round(sum(each.loads for each in seen) / max(1, len(trainers))),
+                round(len(loaders) / max(1, len(trainers))),
                 work / max(1, work + waits),
                 len(trainers),
             )
@@ -151,7 +146,7 @@ class Looking(threading.Thread):
                 if kind == frames.COMPUTE and self.first_step is None:
                     self._begin()
                 if kind and self.first_step is not None:
-                    self._seen[name][pid].kinds[kind] += 1
+                    self._seen[name][pid][kind] += 1
 
     def _begin(self) -> None:
         """Takes in that the first step has come."""

@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import kind_of
 from trireme.components.training.manifests.roles import roles
 from trireme.components.training.preflight import replica
 
@@ -135,10 +134,7 @@ def _containers(manifest: dict[str, Any], job: TrainingJob) -> list[tuple[str, d
     """Returns the containers that meet, each with its role; of an MPI job the launcher's."""
     if job.runtime:
         return [("node", manifest["spec"]["trainer"])]
-    name, found = kind_of(manifest).container, []
-    for role in roles(manifest):
-        container = next(one for one in role.pod["containers"] if one["name"] == name)
-        found.append((role.name.lower(), container))
+    found = [(role.name.lower(), role.pod["containers"][0]) for role in roles(manifest)]
     if "hostfile" not in job.plugin.meeting:
         return found
     (met,) = _counts(job)

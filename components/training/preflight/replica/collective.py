@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import queue
@@ -36,16 +35,13 @@ def sizes(rates: list[float], answers: list[float], replicas: int) -> list[tuple
 
 
 class Collective:
-    """The process of the all-reduce, if the job's library is there."""
+    """The process of the all-reduce."""
 
     def __init__(self, source: str, library: str, place: Place) -> None:
         self._place, self._library = place, library
         self._lines: queue.Queue[str] = queue.Queue()
-        self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.problem: dict[str, Any] | None = None
-        if not library or importlib.util.find_spec(library) is None:
-            return
         job = {"library": library, "rank": place.rank, "size": place.size}
         job = {**job, "address": place.address, "port": place.port}
         self._process = subprocess.Popen(
@@ -60,8 +56,6 @@ class Collective:
 
     def load(self) -> dict[str, str] | None:
         """Returns further versions, when the library is loaded; ``None`` where it is not."""
-        if not self._process:
-            return None
         told = self._next(LOADING)
         if told is None:
             self.problem = problem(
@@ -75,7 +69,7 @@ class Collective:
 
     def run(self, plan: list[tuple[int, int]]) -> dict[str, float]:
         """Returns the seconds that each size takes."""
-        assert self._process and self._process.stdin
+        assert self._process.stdin
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps({"sizes": plan}) + "\n")
             self._process.stdin.flush()
@@ -101,16 +95,15 @@ class Collective:
 
     def end(self) -> None:
         """Ends the process."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
         self._errors.close()
 
     def _words(self, size: int) -> str:
         return f"a {_IN_WORDS.get(size) or f'large ({size >> 20} MiB)'} all-reduce"
 
     def _read(self) -> None:
-        assert self._process and self._process.stdout
+        assert self._process.stdout
         for line in self._process.stdout:
             if line.startswith("{"):
                 self._lines.put(line)
@@ -125,7 +118,6 @@ class Collective:
 
     def _why(self) -> str:
         """Returns the last thing that it has said, or that it has stalled."""
-        assert self._process
         time.sleep(0.1)
         if self._process.poll() is None:
             return "it has stalled"
