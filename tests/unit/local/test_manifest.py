@@ -1,10 +1,16 @@
 """What the embedded runner reads from a manifest, and what it refuses."""
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from shapes import descriptions
 
 from trireme.components.errors import InputError
+from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.local import runner
 from trireme.components.training.local.manifest import read
+from trireme.components.training.local.network import Loopback
+from trireme.components.training.manifests import render
 
 
 def test_the_pods_are_named_as_the_operators_name_them(job, replicas):
@@ -18,6 +24,24 @@ def test_the_pods_are_named_as_the_operators_name_them(job, replicas):
     made = read(job("MPIJob", Launcher=replicas(["x"]), Worker=replicas(None)))
     names = [(pod.name, pod.host) for pod in made.pods]
     assert names == [("launcher-0", "job-launcher"), ("worker-0", "job-worker-0")]
+
+
+@given(st.data())
+def test_any_job_that_can_be_described_has_all_that_is_read_here(data):
+    here = {"code": None, "dataset": None, "volumes": [], "suspend": False, "code_dir": "/"}
+    try:
+        described = TrainingJob.create(**data.draw(descriptions("training-operator")))
+        made = read(render(described.model_copy(update=here | {"runtime": None})))
+    except InputError:
+        assume(False)
+    assert len(made.pods) == made.framework.processes(made) or made.framework.has_processes
+    # Only a batch Job's backoffLimit is counted here.
+    is_batch = made.framework.backoff_limit is not None
+    assert is_batch or made.retries is not None or not made.policy.get("backoffLimit")
+    with Loopback() as network:
+        for pod in made.pods:
+            assert pod.restart_policy in made.framework.restart_policies
+            assert made.framework.environment(made, pod, network) is not None
 
 
 def test_a_job_that_is_to_wait_cannot_run_here(job, replicas, logs, quiet):
