@@ -1,6 +1,7 @@
 """Packages of a run, looked at before it: what cannot be installed is refused then."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +75,11 @@ def _code(parameters: dict[str, Any]) -> Path | None:
 
 def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:
     """Whether the namespace of runs has no Secret with another index, as far as it says."""
-    from trireme.components.kubernetes.errors import NotFound
     from trireme.components.kubernetes.resources import SECRETS
 
     if not secret:
         return True
-    try:
+    with suppress(TriremeError):
         cluster = connect()
-        cluster.get(SECRETS, secret, cluster.namespace)
-    except NotFound:
-        return True
-    except TriremeError:
-        return False
+        return cluster.find(SECRETS, secret, cluster.namespace) is None
     return False

@@ -19,7 +19,6 @@ from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
 from trireme.components.kubernetes.amounts import requests
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.bill import Bill, job_hour
@@ -180,9 +179,8 @@ def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:
 
 def read_prices(cluster: Cluster) -> Prices | None:
     """Returns the price table of a cluster's namespace; ``None`` without one."""
-    try:
-        found = cluster.get(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
-    except NotFound:
+    found = cluster.find(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
+    if found is None:
         return None
     data = found.get("data") or {}
     if table.NAME not in data:

@@ -83,9 +83,8 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
 
     def named(self, name: str) -> list[CronWorkflow]:
         """Returns the schedule of a name, as the only one in a list."""
-        try:
-            manifest = self._cluster.get(CRON_WORKFLOWS, name, self._namespace)
-        except NotFound:
+        manifest = self._cluster.find(CRON_WORKFLOWS, name, self._namespace)
+        if manifest is None:
             return []
         if (found := cron_workflows.read(manifest)) is None:
             raise InputError(
@@ -129,14 +128,13 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
             return compiled["metadata"]["labels"][VERSION], given(compiled["spec"])
         if schedule.version != LATEST and found and _is_same_run(found[0].schedule, schedule):
             return schedule.version, found[0].manifest["spec"]["workflowSpec"]
-        try:
-            uploaded = self._cluster.get(TEMPLATES, pipeline.name, self._namespace)
-        except NotFound:
+        uploaded = self._cluster.find(TEMPLATES, pipeline.name, self._namespace)
+        if uploaded is None:
             raise InputError(
                 f"schedule {schedule.name}: pipeline {pipeline.name} is not in namespace "
                 f"{self._namespace} yet; 'trireme upload {pipeline.name} --target argo' uploads "
                 "it"
-            ) from None
+            )
         if schedule.version == LATEST:
             named = {"workflowTemplateRef": {"name": pipeline.name}}
             parameters = workflows.as_parameters(pipeline, schedule.params)

@@ -4,12 +4,13 @@ See ``components.tracking.runs``: the first step opens the pipeline's run, each 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hera.workflows import models
 
 from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, NotFound
+from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import SECRETS
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
@@ -39,10 +40,7 @@ def add(
 
 def lacking(cluster: Cluster) -> str:
     """Says why the runs of a namespace would not be recorded; empty where that is not known."""
-    try:
-        cluster.get(SECRETS, SECRET, cluster.namespace)
-    except NotFound:
-        return f"the run is not recorded: {cluster.namespace} has no Secret {SECRET}"
-    except Forbidden:
-        pass
+    with suppress(Forbidden):
+        if cluster.find(SECRETS, SECRET, cluster.namespace) is None:
+            return f"the run is not recorded: {cluster.namespace} has no Secret {SECRET}"
     return ""

@@ -46,11 +46,8 @@ class Workflow(Run):
 def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
     """Applies a WorkflowTemplate; returns whether there was anything to do."""
     labels = template.labels or {}
-    try:
-        existing = cluster.get(TEMPLATES, str(template.name), cluster.namespace)
-    except NotFound:
-        existing = {"metadata": {}}
-    if (existing["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
+    existing = cluster.find(TEMPLATES, str(template.name), cluster.namespace)
+    if existing and (existing["metadata"].get("labels") or {}).get(VERSION) == labels[VERSION]:
         return False
     apply(cluster, template)
     return True
@@ -73,11 +70,10 @@ def start(
     # All that it runs is in the Workflow itself: what a name leads to may be changed by somebody
     # else meanwhile, and Argo's controller finds what was there before for a while.
     compiled: dict[str, Any] = json.loads(json.dumps(template.to_dict()))
-    labels = {label: compiled["metadata"]["labels"][label] for label in (PIPELINE, VERSION)}
     body = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": compiled["metadata"]["labels"]},
         "spec": with_arguments(compiled["spec"], pipeline, arguments),
     }
     try:
@@ -123,13 +119,12 @@ def delete(cluster: Cluster, workflow: Workflow) -> None:
 
 def find(cluster: Cluster, name: str) -> Workflow:
     """Returns a workflow."""
-    try:
-        return _read(cluster.get(WORKFLOWS, name, cluster.namespace))
-    except NotFound:
-        raise InputError(
-            f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target "
-            "argo' shows the latest"
-        ) from None
+    if found := cluster.find(WORKFLOWS, name, cluster.namespace):
+        return _read(found)
+    raise InputError(
+        f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target argo' "
+        "shows the latest"
+    )
 
 
 def cancel(cluster: Cluster, workflow: Workflow) -> None:
