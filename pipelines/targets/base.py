@@ -63,6 +63,7 @@ class Run:
         created: When it was made, in seconds since the epoch.
         seconds: How long it has taken.
         message: What the place says of how it is; empty for nothing.
+        id: What else it can be named by; empty for nothing.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Run:
     created: float
     seconds: float
     message: str = field(default="", kw_only=True)
+    id: str = field(default="", kw_only=True)
 
     @property
     def ended_at(self) -> float:
@@ -80,11 +82,6 @@ class Run:
     def key(self) -> str:
         """What it is found by."""
         return self.id or self.name
-
-    @property
-    def id(self) -> str:
-        """What else it can be named by; empty for nothing."""
-        return ""
 
     @property
     def result(self) -> str:

@@ -36,27 +36,21 @@ class Run(base.Run):
         tasks: What the server tells of the nodes of its Workflow.
     """
 
-    run_id: str
     page: str
-    tasks: Sequence[Any] = ()
-    source: Any = None
-
-    @property
-    def id(self) -> str:
-        """Its id, which no other has."""
-        return self.run_id
+    tasks: Sequence[Any]
+    source: Any
 
     @property
     def facts(self) -> dict[str, str]:
         """Its id and its page."""
-        return {"Id": self.run_id, "Page": self.page}
+        return {"Id": self.id, "Page": self.page}
 
 
 def run(connection: Connection, source: Any) -> Run:
     """Returns a run as the server has told it."""
     details = source.run_details.task_details if source.run_details else None
     return Run(
-        run_id=source.run_id,
+        id=source.run_id,
         name=source.display_name or "",
         state=_state(source),
         created=source.created_at.timestamp() if source.created_at else 0.0,

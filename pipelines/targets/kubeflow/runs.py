@@ -92,20 +92,13 @@ def latest(connection: Connection) -> list[Run]:
 
 def every(connection: Connection) -> list[Run]:
     """Returns all runs that are not archived, the newest first."""
-    found: list[Run] = []
-    token = ""
-    while True:
-        page = connection.ask(
-            "runs.run_service_list_runs",
-            page_size=100,
-            page_token=token,
-            sort_by="created_at desc",
-            **connection.in_namespace(),
-        )
-        found += (reading.run(connection, run) for run in page.runs or [])
-        token = page.next_page_token
-        if not token:
-            return found
+    found = connection.pages(
+        "runs.run_service_list_runs",
+        "runs",
+        sort_by="created_at desc",
+        **connection.in_namespace(),
+    )
+    return [reading.run(connection, run) for run in found]
 
 
 def delete(connection: Connection, run: Run) -> None:
