@@ -30,6 +30,7 @@ from trireme.pipelines.targets.argo.templates import (
     directory_input,
     inner_directory,
     inputs_of,
+    outputs_of,
     refine,
     short_names,
     task_names,
@@ -226,16 +227,7 @@ class Dag:
             made[key] = self._first("parameters", "outputParameterKey", chosen)
         for key, source in outputs.get("artifacts", {}).items():
             made[key] = self._first("artifacts", "outputArtifactKey", source["artifactSelectors"])
-        if not made:
-            return None
-        return models.Outputs(
-            parameters=[
-                models.Parameter(
-                    name=self.outputs[key], value_from=models.ValueFrom(expression=value.json)
-                )
-                for key, value in made.items()
-            ]
-        )
+        return outputs_of({self.outputs[key]: value.json for key, value in made.items()})
 
     def _first(self, kind: str, key: str, selectors: list[dict[str, str]]) -> Value:
         """Returns the value of the first of some outputs whose task has run."""

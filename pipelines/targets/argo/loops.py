@@ -19,9 +19,11 @@ from trireme.pipelines.targets.argo.placeholders import DIRECTORY
 from trireme.pipelines.targets.argo.scope import as_text
 from trireme.pipelines.targets.argo.templates import (
     Task,
+    call_arguments,
     directory_input,
     inner_directory,
     inputs_of,
+    outputs_of,
 )
 
 _ITEM = """fromJSON('"' + item.value + '"')"""
@@ -46,9 +48,8 @@ def template(
     iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
     is_artifact = "artifactIterator" in task.spec
     item = iterator["itemInput"]
-    kind = (
-        task.component["inputDefinitions"].get("parameters", {}).get(item, {}).get("parameterType")
-    )
+    parameters = task.component["inputDefinitions"].get("parameters", {})
+    kind = parameters.get(item, {}).get("parameterType")
     source = iterator["items"]
     passed = {key: value for key, value in task.given.items() if key in inputs and key != item}
     values = {inputs[key]: value for key, value in passed.items()}
@@ -67,11 +68,9 @@ def template(
             arguments.pop(key, None)
         call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
     arguments[inputs[item]] = json_value(_ITEM)
-    parameters = [models.Parameter(name=name, value=value.tag) for name, value in arguments.items()]
     directory = inner_directory(task.directory)
-    of_round = f"{directory}/{{{{item.index}}}}"
-    parameters.append(models.Parameter(name=DIRECTORY, value=of_round))
-    call["arguments"] = models.Arguments(parameters=parameters)
+    of_round = models.Parameter(name=DIRECTORY, value=f"{directory}/{{{{item.index}}}}")
+    call["arguments"] = models.Arguments(parameters=[*call_arguments(arguments), of_round])
     limit = task.spec.get("iteratorPolicy", {}).get("parallelismLimit")
     names = [models.Parameter(name=name) for name in values]
     made = models.Template(
@@ -106,18 +105,14 @@ def _items(items: str, kind: str | None, is_artifact: bool) -> str:
 def _collected(task: Task, outputs: Mapping[str, str]) -> models.Outputs | None:
     """Returns the loop's outputs: of each of its body's, the list of those of all items."""
     defined = task.component.get("outputDefinitions", {})
-    made = []
+    made = {}
     for kind in ("parameters", "artifacts"):
         for key in defined.get(kind, {}):
-            name = outputs[key]
             # What Argo brings together are texts, or where all are JSON's maps or lists, those.
-            text = f"{output(ROUND, name, guarded=True)} ?? '[]'"
+            text = f"{output(ROUND, outputs[key], guarded=True)} ?? '[]'"
             each = "type(#) == 'string' ? fromJSON(#) : #"
             native = f"map(fromJSON({text}), {each})"
             if kind == "artifacts":
                 native = f"reduce({native}, concat(#acc, #), [])"
-            expression = to_json(native)
-            made.append(
-                models.Parameter(name=name, value_from=models.ValueFrom(expression=expression))
-            )
-    return models.Outputs(parameters=made) if made else None
+            made[outputs[key]] = to_json(native)
+    return outputs_of(made)

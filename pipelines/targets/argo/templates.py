@@ -78,6 +78,15 @@ def inputs_of(parameters: list[models.Parameter]) -> models.Inputs | None:
     return models.Inputs(parameters=parameters) if parameters else None
 
 
+def outputs_of(expressions: Mapping[str, str]) -> models.Outputs | None:
+    """Returns the outputs of a template, each with its expression; None where there are none."""
+    made = [
+        models.Parameter(name=name, value_from=models.ValueFrom(expression=expression))
+        for name, expression in expressions.items()
+    ]
+    return models.Outputs(parameters=made) if made else None
+
+
 def declared(name: str, spec: dict[str, Any], *, has_default: bool) -> models.Parameter:
     """Returns an input of a template."""
     about = shown(spec["description"]) if "description" in spec else None
