@@ -45,43 +45,15 @@ def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> N
         )
 
 
-def may(cluster: Cluster, namespace: str, resource: Resource, part: str, verb: str) -> bool:
-    """Asks the cluster whether this user may do something with a resource or a part of it."""
-    return _is_allowed(cluster, namespace, (resource, part, verb))
-
-
-def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
-    """Returns what a service account may not do; Forbidden if this user may not ask.
-
-    Who is that account itself may always ask, as in a notebook of Kubeflow's.
-    """
-    namespace = cluster.namespace
-    groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
-    who = {
-        "user": f"system:serviceaccount:{namespace}:{account}",
-        "groups": [f"system:{group}" for group in groups],
-    }
-    if _username(cluster) == who["user"]:
-        return [right for right in needed if not _is_allowed(cluster, namespace, right)]
-    return [right for right in needed if not _is_allowed(cluster, namespace, right, who)]
-
-
-def _username(cluster: Cluster) -> str:
-    """Returns whom the cluster takes this user for; empty where it does not tell."""
-    review = {
-        "apiVersion": f"{SELF_REVIEWS.group}/{SELF_REVIEWS.version}",
-        "kind": "SelfSubjectReview",
-        "metadata": {},
-    }
-    with suppress(Forbidden, KindMissing):  # before Kubernetes 1.28 there is none
-        return str(cluster.create(SELF_REVIEWS, review, "")["status"]["userInfo"]["username"])
-    return ""
-
-
-def _is_allowed(
-    cluster: Cluster, namespace: str, right: Right, who: dict[str, Any] | None = None
+def may(
+    cluster: Cluster,
+    namespace: str,
+    resource: Resource,
+    part: str,
+    verb: str,
+    who: dict[str, Any] | None = None,
 ) -> bool:
-    resource, part, verb = right
+    """Asks the cluster whether this user, or somebody else, may do something with a resource."""
     asked = {
         "namespace": namespace,
         "verb": verb,
@@ -98,3 +70,30 @@ def _is_allowed(
         "spec": (who or {}) | {"resourceAttributes": asked},
     }
     return bool(cluster.create(reviews, review, place)["status"]["allowed"])
+
+
+def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
+    """Returns what a service account may not do; Forbidden if this user may not ask.
+
+    Who is that account itself may always ask, as in a notebook of Kubeflow's.
+    """
+    namespace = cluster.namespace
+    groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
+    who = {
+        "user": f"system:serviceaccount:{namespace}:{account}",
+        "groups": [f"system:{group}" for group in groups],
+    }
+    other = None if _username(cluster) == who["user"] else who
+    return [right for right in needed if not may(cluster, namespace, *right, who=other)]
+
+
+def _username(cluster: Cluster) -> str:
+    """Returns whom the cluster takes this user for; empty where it does not tell."""
+    review = {
+        "apiVersion": f"{SELF_REVIEWS.group}/{SELF_REVIEWS.version}",
+        "kind": "SelfSubjectReview",
+        "metadata": {},
+    }
+    with suppress(Forbidden, KindMissing):  # before Kubernetes 1.28 there is none
+        return str(cluster.create(SELF_REVIEWS, review, "")["status"]["userInfo"]["username"])
+    return ""

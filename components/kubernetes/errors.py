@@ -61,16 +61,15 @@ def refusal(error: ApiException, resource: Resource) -> Refused:
                 "the cluster does not accept the credentials (401 Unauthorized); they may have "
                 "expired: log in again, or check the service account's token"
             )
-        case 403 if _DENIED.search(
-            message
-        ):  # by an admission webhook: the user may, the object not
+        case 403 if _DENIED.search(message):  # by an admission webhook, which refuses the object
             return Invalid(f"the cluster finds it invalid: {message}")
         case 403:
             return Forbidden(
                 f"not allowed on the cluster: {message.rpartition('forbidden: ')[2].strip()}"
             )
         case 404 if not details.get("name"):
-            return KindMissing(_missing(resource))
+            install = f": install {resource.provider}" if resource.provider else ""
+            return KindMissing(f"the cluster has no {resource.title}{install}")
         case 404 if details.get("kind") == "namespaces":
             return Invalid(f"namespace {details['name']!r}: it does not exist on the cluster")
         case 404:
@@ -102,8 +101,3 @@ def _status(error: ApiException) -> dict[str, Any]:
     except ValueError:
         return {}
     return status if isinstance(status, dict) else {}
-
-
-def _missing(resource: Resource) -> str:
-    install = f": install {resource.provider}" if resource.provider else ""
-    return f"the cluster has no {resource.title}{install}"
