@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from trireme.components import progress
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
+from trireme.components.patience import wait_for
 from trireme.components.processes import born
 from trireme.components.step_names import is_of
 from trireme.components.tracking import journal
@@ -223,13 +224,14 @@ def start(directory: Path) -> None:
 
 def wait_for_processes(run: LocalRun) -> None:
     """Waits until nothing runs any more of a run that was killed."""
-    limit = time.monotonic() + ENDING
     processes = _kept(run.directory, run.record, of_every_attempt=True).processes
-    # One that had ended before its start could be read has none.
-    while any(moment and born(pid) == moment for pid, moment in processes.items()):
-        if time.monotonic() > limit:
-            raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
-        time.sleep(POLL)
+
+    def have_ended() -> bool:
+        # One that had ended before its start could be read has none.
+        return not any(moment and born(pid) == moment for pid, moment in processes.items())
+
+    if not wait_for(have_ended, ENDING, POLL):
+        raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
 
 
 def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
@@ -258,11 +260,8 @@ def cancel(name: str) -> None:
     if run.state != "running":
         raise InputError(f"run {name} has ended already: {run.state}")
     os.kill(run.pid, signal.SIGTERM)
-    limit = time.monotonic() + ENDING
-    while find(name).state == "running":
-        if time.monotonic() > limit:
-            raise TriremeError(f"run {name} did not end within {ENDING:.0f} s")
-        time.sleep(POLL)
+    if not wait_for(lambda: find(name).state != "running", ENDING, POLL):
+        raise TriremeError(f"run {name} did not end within {ENDING:.0f} s")
 
 
 def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: bool) -> None:

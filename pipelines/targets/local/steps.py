@@ -199,7 +199,11 @@ class Steps:
             # A trial that failed says more in its summary, and the sweep goes on.
             said = _last_record(records, "summary") or ""
             said = str(error) if error and (exit_status or not said) else said
-            self._ended(name, state, resources, said)
+            with self._recorded:
+                self._record.step_ended(name, state, result.workspace, resources)
+                result.record.step(name, state, resources, said)
+            with self._shown:
+                self._console.ended(name, state, said)
         if error and exit_status:
             result.fail(error)
         return status.Status.FAILURE if exit_status else status.Status.SUCCESS
@@ -263,19 +267,6 @@ class Steps:
         finally:
             has_ended.set()
             watch.join()
-
-    def _ended(
-        self,
-        name: str,
-        state: str,
-        resources: dict[str, float],
-        result: str,
-    ) -> None:
-        with self._recorded:
-            self._record.step_ended(name, state, self._result.workspace, resources)
-            self._result.record.step(name, state, resources, result)
-        with self._shown:
-            self._console.ended(name, state, result)
 
     def _warn(self, text: str) -> None:
         with self._shown:
