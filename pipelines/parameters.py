@@ -211,6 +211,9 @@ PARAMETERS = {
 }
 """All there are, in the order in which pipelines have them."""
 
+OF_A_SWEEP = ("grid", "trials", "search", "n_trials", "early_stopping")
+"""Those that a pipeline does not have which trains once."""
+
 
 def pipeline(
     name: str, display_name: str, *, without: tuple[str, ...] = (), **instead: Any

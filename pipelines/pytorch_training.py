@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from trireme.pipelines import training
-from trireme.pipelines.parameters import pipeline
+from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
 from trireme.pipelines.steps import ENTRYPOINT
 
 check = partial(training.check, "pytorch")
@@ -14,18 +14,7 @@ trainings = partial(training.trainings, "pytorch")
 @pipeline(
     "pytorch-training",
     "PyTorch training",
-    without=(
-        *(
-            "framework",
-            "parameter_servers",
-            "grid",
-            "trials",
-            "search",
-            "n_trials",
-            "early_stopping",
-        ),
-        *("warm_start", "force", "deploy"),
-    ),
+    without=("framework", "parameter_servers", "warm_start", "force", "deploy", *OF_A_SWEEP),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),
     workers="Replicas besides the master, at most 999. -1: none, but one for the reference "
     "trainers.",

@@ -9,7 +9,7 @@ from trireme.components.deployment.kinds import check_kind
 from trireme.components.images import of_framework
 from trireme.components.kubernetes.connection import Cluster
 from trireme.pipelines import steps, training
-from trireme.pipelines.parameters import pipeline
+from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
 
 COMPARED = (
     *("framework", "job", "model_name", "warm_start", "force"),
@@ -21,7 +21,7 @@ COMPARED = (
 @pipeline(
     "retraining",
     "Retraining",
-    without=("grid", "trials", "search", "n_trials", "early_stopping"),
+    without=OF_A_SWEEP,
     model_name="The registered model whose champion the new model has to beat.",
 )
 def retraining(given: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from trireme.pipelines import training
-from trireme.pipelines.parameters import pipeline
+from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
 
 check = partial(training.check, "tensorflow")
 trainings = partial(training.trainings, "tensorflow")
@@ -16,16 +16,8 @@ ENTRYPOINT = "components/trainers/tensorflow/classifier.py"
     "tensorflow-training",
     "TensorFlow training",
     without=(
-        *(
-            "framework",
-            "processes_per_worker",
-            "grid",
-            "trials",
-            "search",
-            "n_trials",
-            "early_stopping",
-        ),
-        *("warm_start", "force", "model_factory", "deploy"),
+        *("framework", "processes_per_worker", "warm_start", "force", "model_factory", "deploy"),
+        *OF_A_SWEEP,
     ),
     entrypoint=(ENTRYPOINT, "The training program, a .py file in the repository."),
     workers="Replicas of the role worker, at most 999. -1: one, but two for the reference trainer.",
