@@ -23,3 +23,8 @@ class Fact(NamedTuple):
     verdict: Verdict
     sentence: str
     allows: str = ""
+
+
+def ok(sentence: str) -> Fact:
+    """Returns something that is as it should be."""
+    return Fact(Verdict.OK, sentence)

@@ -17,7 +17,7 @@ from trireme.components.training.cluster.checks import Verdict as Seen
 from trireme.components.training.cluster.checks import is_there
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests.references import Needed
-from trireme.pipelines.doctor import Fact, Verdict
+from trireme.pipelines.doctor import Fact, Verdict, ok
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
@@ -159,7 +159,7 @@ def _nodes(cluster: Cluster) -> Fact:
         f"{shown(name, sum((max(node.free.get(name, NONE), NONE) for node in free), NONE))} {name}"
         for name in names
     )
-    return _ok(f"{len(free)} {'nodes take' if len(free) > 1 else 'node takes'} pods; free: {left}")
+    return ok(f"{len(free)} {'nodes take' if len(free) > 1 else 'node takes'} pods; free: {left}")
 
 
 def _is_shown(resource: str) -> bool:
@@ -253,7 +253,7 @@ def _storage(cluster: Cluster) -> Iterator[Fact]:
         name = each["metadata"]["name"] + (", the default" if default else "")
         provisioner = each["provisioner"]
         if provisioner.endswith(SHARED):
-            yield _ok(f"StorageClass {name}: pods of several nodes can share a volume")
+            yield ok(f"StorageClass {name}: pods of several nodes can share a volume")
         elif provisioner.endswith(FOR_ONE_NODE):
             words = "one node at a time has a volume; jobs of several pods need them on one node"
             yield Fact(Verdict.UNKNOWN, f"StorageClass {name}: {words}")
@@ -273,7 +273,7 @@ def _rights(cluster: Cluster, kinds: list[Resource]) -> Fact:
         verdict = Verdict.MISSING if makes else Verdict.FAILED
         mend = "manifests/base/rights has a Role that allows it, to be bound to you"
         return Fact(verdict, f"you may not {', '.join(lacking)} {where}; {mend}")
-    return _ok(f"you may create {', '.join(makes)} {where}, and see their pods")
+    return ok(f"you may create {', '.join(makes)} {where}, and see their pods")
 
 
 def _may_create(cluster: Cluster, kind: Resource) -> bool:
@@ -291,17 +291,16 @@ OBJECTS = {
 
 def _objects(cluster: Cluster) -> Iterator[Fact]:
     for (kind, name), why in OBJECTS.items():
-        yield _object(cluster, kind, name, why)
-    others = {name: is_there(cluster, Needed("Secret", name)) for name in secrets.DEFAULTS.values()}
-    if has := [name for name, found in others.items() if found.verdict is Seen.OK]:
-        yield _ok(f"Secrets {', '.join(has)}")
-
-
-def _object(cluster: Cluster, kind: str, name: str, why: str) -> Fact:
-    found = is_there(cluster, Needed(kind, name))
-    if found.verdict is Seen.FAILED:
-        return Fact(Verdict.MISSING, f"{kind} {name}: {why}")
-    return Fact(Verdict(found.verdict.value), found.sentence)
+        found = is_there(cluster, Needed(kind, name))
+        if found.verdict is Seen.FAILED:
+            yield Fact(Verdict.MISSING, f"{kind} {name}: {why}")
+        else:
+            yield Fact(Verdict(found.verdict), found.sentence)
+    names = secrets.DEFAULTS.values()
+    if has := [
+        name for name in names if is_there(cluster, Needed("Secret", name)).verdict is Seen.OK
+    ]:
+        yield ok(f"Secrets {', '.join(has)}")
 
 
 def _images(cluster: Cluster) -> Iterator[Fact]:
@@ -314,7 +313,7 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
     }
     ours = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
     if has := [image for image in ours if image in there]:
-        yield _ok(f"images on a node: {', '.join(has)}")
+        yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
         words = (
             f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build them"
@@ -331,7 +330,3 @@ def kubeflow(host: Callable[[], str]) -> Fact:
             Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}; see docs/kubeflow.md"
         )
     return Fact(Verdict.OK, words, allows="pipelines with --target kfp")
-
-
-def _ok(sentence: str) -> Fact:
-    return Fact(Verdict.OK, sentence)

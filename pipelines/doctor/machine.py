@@ -14,7 +14,7 @@ from trireme.components.errors import InputError
 from trireme.components.home import home
 from trireme.components.tracking import machine, store
 from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.pipelines.doctor import Fact, Verdict
+from trireme.pipelines.doctor import Fact, Verdict, ok
 
 PROGRAMS = {
     "git": ("git", "code is checked out with it"),
@@ -32,7 +32,7 @@ def facts() -> Iterator[Fact]:
     """Yields what there is, in the order in which a run needs it."""
     python = ".".join(map(str, sys.version_info[:3]))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    yield _ok(f"Trireme {_trireme()}, Python {python}, {machine.cpu()}, {memory:.0f} GiB of memory")
+    yield ok(f"Trireme {_trireme()}, Python {python}, {machine.cpu()}, {memory:.0f} GiB of memory")
     yield _disk(home())
     yield _gpus()
     modules = {each.module: name for name, each in FRAMEWORKS.items() if each.module}
@@ -66,7 +66,7 @@ def _disk(directory: Path) -> Fact:
             f"{directory}: only {free / 1e9:.1f} GB are free for runs; make room, see "
             "trireme prune --help, or name another folder in TRIREME_HOME",
         )
-    return _ok(f"{directory}: {free / 1e9:.0f} GB are free for runs")
+    return ok(f"{directory}: {free / 1e9:.0f} GB are free for runs")
 
 
 def _gpus() -> Fact:
@@ -81,7 +81,7 @@ def _gpus() -> Fact:
     if done.returncode or not lines:
         said = " ".join((done.stderr or done.stdout).split())
         return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {said or 'nothing'}")
-    return _ok(f"GPUs: {'; '.join(lines)}")
+    return ok(f"GPUs: {'; '.join(lines)}")
 
 
 def _framework(module: str, name: str) -> Fact:
@@ -105,7 +105,7 @@ def _program(program: str, package: str, what_for: str) -> Fact:
 
 def _kubectl() -> Fact:
     if shutil.which("kubectl"):
-        return _ok("kubectl")
+        return ok("kubectl")
     words = "trireme job exec and tensorboard need it for jobs on a cluster"
     return Fact(Verdict.MISSING, f"kubectl: {words}; see https://kubernetes.io/docs/tasks/tools/")
 
@@ -120,7 +120,3 @@ def _mlflow() -> Fact:
         return Fact(Verdict.FAILED, str(error))
     words = f"MLflow {version('mlflow')}: runs are recorded at {store.public(uri)}"
     return Fact(Verdict.OK, words, allows="pipelines")
-
-
-def _ok(sentence: str) -> Fact:
-    return Fact(Verdict.OK, sentence)
