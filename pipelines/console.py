@@ -123,7 +123,9 @@ class Console:
             self._take_in(step, line)
         if self._verbose:
             own = (line for line in every if not self._kfps.are(step, line))
-            self._write("".join(f"{step:<9} {plain(line)}\n" for line in own))
+            # As it is, which Rich takes long for.
+            self._rich.file.write("".join(f"{step:<9} {plain(line)}\n" for line in own))
+            self._rich.file.flush()
 
     def _take_in(self, step: str, line: str) -> None:
         if line.startswith(_WARNING) and not self._verbose:
@@ -140,11 +142,6 @@ class Console:
             if epoch and not self._live and not self._verbose:
                 shown.told = (int(epoch[1]) - 1) / max(int(epoch[2]), 1)  # it may have just begun
                 self.print(f"{step:<9} {text}")
-
-    def _write(self, text: str) -> None:
-        """Prints text as it is, which Rich takes long for."""
-        self._rich.file.write(text)
-        self._rich.file.flush()
 
     def progress(self, step: str, progress: Progress) -> None:
         """Shows how far the training of a step is."""
@@ -197,8 +194,9 @@ class Console:
             if line.progress:
                 shown = Table.grid(padding=(0, 1))
                 words = Text(line.progress.words, "cyan", no_wrap=True)
-                done = [] if line.progress.share is None else [_bar(line.progress.share)]
-                shown.add_row(*done, words, text)
+                share = line.progress.share
+                bar = [] if share is None else [ProgressBar(1.0, share, width=BAR)]
+                shown.add_row(*bar, words, text)
                 text = shown
             elapsed = f"{line.elapsed:.1f} s" if line.state else ""
             style = "" if line.state else "dim"
@@ -208,10 +206,6 @@ class Console:
 
 def _tells(line: str) -> bool:
     return "poch" in line or "POCH" in line or line.startswith(_WARNING)
-
-
-def _bar(share: float) -> ProgressBar:
-    return ProgressBar(1.0, share, width=BAR)
 
 
 def _tenth(progress: Progress | None) -> int:

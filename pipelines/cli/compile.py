@@ -41,11 +41,11 @@ def compile(
     parallelism: Parallelism = None,
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
+    from trireme.pipelines.catalog import PIPELINES
     from trireme.pipelines.loading import loaded
 
-    named = pipelines or _own()
     options = (dataset_claim, cache_claim, images, parallelism, storage_class, shape)
-    for pipeline in loaded(named, *options):
+    for pipeline in loaded(pipelines or list(PIPELINES), *options):
         typer.echo(target.compile(pipeline, output))
 
 
@@ -61,17 +61,11 @@ def upload(
     parallelism: Parallelism = None,
 ) -> None:
     """Upload the pipelines that have changed to Kubeflow or Argo."""
+    from trireme.pipelines.catalog import PIPELINES
     from trireme.pipelines.console import Console
     from trireme.pipelines.loading import loaded
 
     console = Console(sys.stdout)
-    named = pipelines or _own()
     options = (dataset_claim, cache_claim, images, parallelism, storage_class, shape)
-    for pipeline in loaded(named, *options):
+    for pipeline in loaded(pipelines or list(PIPELINES), *options):
         target.upload(pipeline).show(pipeline.name, console)
-
-
-def _own() -> list[str]:
-    from trireme.pipelines.catalog import PIPELINES
-
-    return list(PIPELINES)

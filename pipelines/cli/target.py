@@ -143,9 +143,7 @@ def on_target(
                 for each in own.values()
                 if each.name not in ("target", "context")
             ),
-            inspect.Parameter(
-                "target", keyword, default=default, annotation=_annotation(default, known)
-            ),
+            inspect.Parameter("target", keyword, default=default, annotation=_annotation(known)),
             inspect.Parameter("workspace", keyword, default="", annotation=Workspace),
             *(_parameter(option) for option in options.values()),
         ]
@@ -169,7 +167,7 @@ def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, 
     }
 
 
-def _annotation(default: str, known: tuple[str, ...]) -> Any:
+def _annotation(known: tuple[str, ...]) -> Any:
     words = " ".join(f"{name}: {TARGETS[name].help}." for name in known)
     return Annotated[str, typer.Option(metavar="TARGET", help=words)]
 
