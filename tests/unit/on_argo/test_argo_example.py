@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import Resource
 from trireme.components.training.manifests import to_yaml
 from trireme.pipelines.schedules.schedule import LATEST, Schedule
@@ -25,10 +24,8 @@ class Cluster:
 
     namespace = "trireme"
 
-    def get(self, resource: Resource, name: str, namespace: str) -> dict[str, Any]:
-        if resource == TEMPLATES:
-            return {"metadata": {"name": name}}
-        raise NotFound(name)
+    def find(self, resource: Resource, name: str, namespace: str) -> dict[str, Any] | None:
+        return {"metadata": {"name": name}} if resource == TEMPLATES else None
 
 
 def test_golden_schedule(golden: Callable[[str, str], None]) -> None:
