@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from trireme.components.checkout import url as urls
-from trireme.components.dataset import volumes
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
-from trireme.pipelines.compiling import images, ir
-from trireme.pipelines.compiling import shape as shapes
+from trireme.pipelines.compiling import images
+from trireme.pipelines.loading import loaded
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.schedules.schedule import PINNED, Schedule
 
@@ -152,15 +151,16 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
                 f"schedule {schedule.name}: {option} goes with version {PINNED}; "
                 f"{schedule.version!r} runs as it was uploaded, which 'trireme upload' can be told"
             )
-    claims = volumes.mounts(schedule.dataset_claims, schedule.cache_claim)
-    pipeline = ir.mounted(images.pinned(catalog.load(schedule.pipeline), pins), claims)
-    pipeline = ir.stored(pipeline, schedule.storage_class)
-    wanted = shapes.read(Path(schedule.shape) if schedule.shape else None)
-    shapes.check_steps(wanted, [pipeline])
-    pipeline = shapes.shaped(pipeline, wanted)
+    (pipeline,) = loaded(
+        [images.pinned(catalog.load(schedule.pipeline), pins)],
+        schedule.dataset_claims,
+        schedule.cache_claim,
+        storage_class=schedule.storage_class,
+        shape_file=Path(schedule.shape) if schedule.shape else None,
+    )
     given = pipeline.accept(schedule.params)
     urls.check_there(given.get("code_url", ""))
-    arguments = pipeline.complete(given, set(claims))
+    arguments = pipeline.complete(given, set(pipeline.claims))
     if not schedule.next_times(1):
         raise InputError(f"schedule {schedule.name}: it ends before its first run")
     checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
