@@ -147,31 +147,16 @@ class Pipeline:
         change(graph)
         return replace(self, graph=graph)
 
-    def arguments(
-        self,
-        given: list[str],
-        file: Path | None,
-        claims: Collection[str] | None = None,
-        job: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Returns a value for every parameter, checked.
-
-        Args:
-            given: ``name=value`` as on the command line; these win over the file.
-            file: A YAML file that maps names to values.
-            claims: For a run on a cluster, the claims that its pods have mounted; what only this
-                machine could tell is not checked then.
-            job: Fields of the training job, which the parameter of that name gets besides.
-
-        Raises:
-            InputError: A parameter is unknown, or its value cannot work.
-        """
-        return self.complete(self.given(given, file, job), claims)
-
     def given(
         self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Returns the values that a person has given; see ``arguments``."""
+        """Returns the values that a person has given.
+
+        Args:
+            pairs: ``name=value`` as on the command line; these win over the file.
+            file: A YAML file that maps names to values.
+            job: Fields of the training job, which the parameter of that name gets besides.
+        """
         content = _read(file)
         values, written = self.accept(content), {}
         for pair in pairs:
@@ -214,7 +199,13 @@ class Pipeline:
     def complete(
         self, given: dict[str, Any], claims: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """Returns a value for every parameter from some of them; see ``arguments``."""
+        """Returns a value for every parameter from some of them, checked.
+
+        Args:
+            given: Values of the right types, by name.
+            claims: For a run on a cluster, the claims that its pods have mounted; what only this
+                machine could tell is not checked then.
+        """
         lacking = [each.name for each in self.parameters.values() if each.is_needed]
         if lacking := [name for name in lacking if name not in given]:
             raise InputError(f"{self.name} needs {', '.join(f'-p {name}=' for name in lacking)}")

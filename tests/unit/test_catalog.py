@@ -140,12 +140,13 @@ def test_the_page_of_parameters_has_their_defaults(pipeline):
 
 def test_without_anything_given_the_defaults_hold(pipeline):
     defaults = {name: parameter.default for name, parameter in pipeline.parameters.items()}
-    assert pipeline.arguments([], None) == defaults
+    assert pipeline.complete({}) == defaults
 
 
 def test_the_command_line_wins_over_the_file_and_the_last_word_counts(pipeline, params):
     file = params("workers: 3\nseed: 4\nargs: ['--epochs', '5']\nmin_accuracy: 1\n")
-    arguments = pipeline.arguments(["workers=7", "workers=8", "experiment=a=b"], file)
+    given = pipeline.given(["workers=7", "workers=8", "experiment=a=b"], file)
+    arguments = pipeline.complete(given)
     assert arguments["workers"] == 8
     assert arguments["seed"] == 4
     assert arguments["args"] == ["--epochs", "5"]
@@ -156,7 +157,7 @@ def test_the_command_line_wins_over_the_file_and_the_last_word_counts(pipeline, 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n", "{}"])
 def test_an_empty_file_changes_nothing(pipeline, params, content):
-    assert pipeline.arguments([], params(content)) == pipeline.arguments([], None)
+    assert pipeline.complete(pipeline.given([], params(content))) == pipeline.complete({})
 
 
 @pytest.mark.parametrize(
@@ -170,16 +171,16 @@ def test_an_empty_file_changes_nothing(pipeline, params, content):
 )
 def test_an_unknown_parameter_is_answered_with_a_suggestion(pipeline, params, name, said):
     with pytest.raises(InputError) as caught:
-        pipeline.arguments([f"{name}=1"], None)
+        pipeline.complete(pipeline.given([f"{name}=1"], None))
     assert f"has no parameter {name!r}" in str(caught.value)
     assert said in str(caught.value)
     with pytest.raises(InputError, match="has no parameter"):
-        pipeline.arguments([], params(json.dumps({name: 1})))
+        pipeline.complete(pipeline.given([], params(json.dumps({name: 1}))))
 
 
 def test_a_parameter_without_a_value_is_refused(pipeline):
     with pytest.raises(InputError, match="-p 'workers': must be name=value"):
-        pipeline.arguments(["workers"], None)
+        pipeline.complete(pipeline.given(["workers"], None))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_a_parameter_without_a_value_is_refused(pipeline):
 )
 def test_a_file_that_cannot_be_meant_is_refused(pipeline, params, content, said):
     with pytest.raises(InputError) as caught:
-        pipeline.arguments([], params(content))
+        pipeline.complete(pipeline.given([], params(content)))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -213,7 +214,7 @@ def test_a_file_that_cannot_be_read_is_refused(pipeline, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\xfd")
     for file in (tmp_path / "missing.yaml", tmp_path, tmp_path / "binary"):
         with pytest.raises(InputError, match="cannot be read"):
-            pipeline.arguments([], file)
+            pipeline.complete(pipeline.given([], file))
 
 
 def test_an_unknown_pipeline_is_answered_with_those_there_are():
@@ -326,13 +327,13 @@ def test_bad_input_ends_the_process_with_2_and_no_traceback(tmp_path):
 )
 def test_a_wrong_field_of_the_job_is_refused(pipeline, value, said):
     with pytest.raises(InputError) as caught:
-        pipeline.arguments([f"job={value}"], None)
+        pipeline.complete(pipeline.given([f"job={value}"], None))
     assert str(caught.value).startswith(said)
 
 
 def test_tensorflow_trains_with_parameter_servers_where_a_parameter_says_so():
     pipeline = catalog.load("tensorflow-training")
-    given = pipeline.arguments(["parameter_servers=2", 'job={"retries": 3}'], None)
+    given = pipeline.complete(pipeline.given(["parameter_servers=2", 'job={"retries": 3}'], None))
     assert (given["workers"], given["parameter_servers"]) == (-1, 2)
     assert pipeline.trainings(given).job.roles["worker"].count == 2
     for wrong, said in (
@@ -341,7 +342,7 @@ def test_tensorflow_trains_with_parameter_servers_where_a_parameter_says_so():
         ('job={"elastic": {"min": 1, "max": 2}}', "elastic: only pytorch jobs can be elastic"),
     ):
         with pytest.raises(InputError, match=said):
-            pipeline.arguments([wrong], None)
+            pipeline.complete(pipeline.given([wrong], None))
 
 
 @pytest.mark.slow
@@ -427,13 +428,13 @@ def test_compile_of_an_unknown_pipeline_writes_nothing(trireme, tmp_path):
 
 def test_what_does_not_fit_on_a_command_line_is_refused(pipeline):
     with pytest.raises(InputError, match="the parameters have"):
-        pipeline.arguments(["args=" + json.dumps(["x" * 120_000])], None)
+        pipeline.complete(pipeline.given(["args=" + json.dumps(["x" * 120_000])], None))
 
 
 def test_what_kfp_would_replace_is_refused(pipeline):
     placeholder = '{{$.inputs.parameters["seed"]}}'
     with pytest.raises(InputError, match="placeholder"):
-        pipeline.arguments(["args=" + json.dumps([placeholder])], None)
+        pipeline.complete(pipeline.given(["args=" + json.dumps([placeholder])], None))
 
 
 def test_passwords_are_not_shown_with_a_tracking_uri():

@@ -76,7 +76,7 @@ def test_a_file_is_a_pipeline(folder):
     assert (pipeline.name, pipeline.description) == ("churn", "Counts who leaves.")
     assert pipeline.parameters["rows"].default == 3
     assert pipeline.parameters["customers"].is_needed
-    assert pipeline.arguments(["customers=all"], None) == {"customers": "all", "rows": 3}
+    assert pipeline.complete({"customers": "all"}) == {"customers": "all", "rows": 3}
     assert pipeline.source == folder
     assert sys.path == before
 

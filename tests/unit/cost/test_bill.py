@@ -83,21 +83,21 @@ def test_what_is_no_amount_of_money_is_refused(budget):
 def test_a_budget_that_limits_nothing_is_refused_before_a_run(no_prices):
     pipeline = catalog.load("pytorch-training")
     with pytest.raises(InputError, match=r"^budget 5: needs a price table, prices\.yaml in"):
-        pipeline.arguments(["budget=5"], None)
-    assert pipeline.arguments(["budget=5"], None, claims=set())["budget"] == 5  # known there only
+        pipeline.complete({"budget": 5.0})
+    assert pipeline.complete({"budget": 5.0}, set())["budget"] == 5  # known there only
     no_prices.write_text("{currency: EUR, cpu_hour: 0, gib_hour: 0, gpu_hour: 1}")
     with pytest.raises(InputError, match="this job costs nothing; leave the budget out"):
-        pipeline.arguments(["budget=5"], None)
-    assert pipeline.arguments(["budget=5", 'job={"gpu": 1}'], None)["budget"] == 5
+        pipeline.complete({"budget": 5.0})
+    assert pipeline.complete({"budget": 5.0, "job": {"gpu": 1}})["budget"] == 5
     no_prices.write_text("{currency: EUR, cpu_hour: 36000, gib_hour: 0, gpu_hour: 1}")
     with pytest.raises(InputError) as caught:
-        pipeline.arguments(["budget=5", 'job={"cpu": 2}'], None)
+        pipeline.complete({"budget": 5.0, "job": {"cpu": 2}})
     assert str(caught.value) == (
         "budget 5: is not enough for a second of this job, which costs 144,000.00 EUR an hour"
     )
     no_prices.write_text("nonsense")
     with pytest.raises(InputError, match=r"^price table "):
-        pipeline.arguments([], None)
+        pipeline.complete({})
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def place(kubeflow, untracked, request):
 
 def run(place, stream, *, wait):
     pipeline = Pipeline("loops", loops)
-    arguments = pipeline.arguments([], None, set())
+    arguments = pipeline.complete({}, set())
     return place.run(pipeline, arguments, pipeline.name, Console(stream), wait=wait)
 
 

@@ -187,7 +187,7 @@ def test_when_it_can_no_longer_be_followed_it_is_said_that_it_goes_on(trireme, k
 def test_a_run_whose_start_was_not_heard_of_is_not_started_twice(kubeflow):
     connection = Kubeflow(kubeflow.url).connection
     version = uploading.upload(connection, catalog.load("pytorch-training"))
-    arguments = catalog.load("pytorch-training").arguments([], None, set())
+    arguments = catalog.load("pytorch-training").complete({}, set())
     kubeflow.faults = ["", "", "lost"]
     started = runs.start(connection, version, "name", "experiment", arguments)
     assert started.id == kubeflow.only_run()["run_id"]

@@ -38,7 +38,7 @@ def at_once(file):
 def test_5000_trainings_fit_into_what_etcd_takes(tmp_path):
     sweep = catalog.load("sweep")
     grid = {"--learning-rate": [number / 1000 for number in range(1, 5001)]}
-    given = sweep.arguments([f"grid={json.dumps(grid)}"], None, set())
+    given = sweep.complete(sweep.given([f"grid={json.dumps(grid)}"], None), set())
     check(given)
     file = ir.write(sweep, tmp_path)
     assert file.stat().st_size + len(json.dumps(given)) < ETCD / 5
