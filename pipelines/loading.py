@@ -44,12 +44,13 @@ class Place(Protocol):
 
 def loaded(
     references: Sequence[Any],
-    dataset_claims: Sequence[str] | None = None,
+    *,
+    dataset_claims: Sequence[str] = (),
     cache_claim: str = "",
+    storage_class: str = "",
+    shape: Path | None = None,
     images: Path | None = None,
     parallelism: int | None = None,
-    storage_class: str = "",
-    shape_file: Path | None = None,
 ) -> list[Pipeline]:
     """Returns pipelines as they are for a cluster, with what options say.
 
@@ -61,12 +62,12 @@ def loaded(
         each if isinstance(each, Pipeline) else catalog.load(each, modules) for each in references
     ]
     _refuse_twice(references, found)
-    shape = shapes.read(shape_file)
-    shapes.check_steps(shape, found)
-    claims, wanted = volumes.mounts(dataset_claims or (), cache_claim), pins.read(images, found)
+    wanted_shape = shapes.read(shape)
+    shapes.check_steps(wanted_shape, found)
+    claims, wanted = volumes.mounts(dataset_claims, cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
-    return [shapes.shaped(pipeline, shape) for pipeline in stored]
+    return [shapes.shaped(pipeline, wanted_shape) for pipeline in stored]
 
 
 def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:

@@ -14,15 +14,11 @@ from trireme.pipelines.cli.cluster import Context, Namespace, connect
 from trireme.pipelines.cli.job.description import described
 from trireme.pipelines.cli.job.options import File, Operator
 from trireme.pipelines.cli.target import (
-    CacheClaim,
-    DatasetClaim,
     Env,
     Param,
     Params,
     PipelineName,
     SecretEnv,
-    Shape,
-    StorageClass,
     Workspace,
     on_target,
     variables,
@@ -40,28 +36,23 @@ if TYPE_CHECKING:
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluster.")]
 
 
-@on_target(BUILD)
+@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape"))
 def plan(
     target: "Target",
+    loading: dict[str, Any],
     pipeline: PipelineName,
     param: Param = None,
     params: Params = None,
     env: Env = None,
     secret_env: SecretEnv = None,
     no_check: NoCheck = False,
-    dataset_claim: DatasetClaim = None,
-    cache_claim: CacheClaim = "",
-    storage_class: StorageClass = "",
-    shape: Shape = None,
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
     from trireme.pipelines import planning
     from trireme.pipelines.loading import loaded, ready
 
-    (chosen,) = loaded(
-        [pipeline], dataset_claim, cache_claim, storage_class=storage_class, shape_file=shape
-    )
+    (chosen,) = loaded([pipeline], **loading)
     given = chosen.given(param or [], params, variables(env, secret_env))
     chosen, arguments = ready(chosen, given, target)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()

@@ -2,27 +2,21 @@
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli.target import (
-    CacheClaim,
-    DatasetClaim,
-    Images,
-    Shape,
-    StorageClass,
-    on_target,
-)
+from trireme.pipelines.cli.target import on_target
 from trireme.pipelines.targets.registry import BUILD
 
 if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
 
 
-@on_target(BUILD)
+@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape", "images"))
 def reproduce(
     target: "Target",
+    loading: dict[str, Any],
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id or name of a run in MLflow.")],
     pipeline: Annotated[
         str,
@@ -35,11 +29,6 @@ def reproduce(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
     ] = False,
-    dataset_claim: DatasetClaim = None,
-    cache_claim: CacheClaim = "",
-    storage_class: StorageClass = "",
-    shape: Shape = None,
-    images: Images = None,
 ) -> None:
     """Train again from a run's commit, data and seed, and compare the models bit by bit.
 
@@ -49,12 +38,5 @@ def reproduce(
     from trireme.pipelines.loading import loaded
     from trireme.pipelines.targets.reproducing import reproduce
 
-    load = partial(
-        loaded,
-        dataset_claims=dataset_claim,
-        cache_claim=cache_claim,
-        images=images,
-        storage_class=storage_class,
-        shape_file=shape,
-    )
-    raise typer.Exit(reproduce(target, run, pipeline, Console(sys.stdout, verbose), load))
+    load, console = partial(loaded, **loading), Console(sys.stdout, verbose)
+    raise typer.Exit(reproduce(target, run, pipeline, console, load))

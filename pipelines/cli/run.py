@@ -1,23 +1,18 @@
 """``trireme run``: a pipeline, here or on a cluster."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trireme.components.errors import InputError
 from trireme.pipelines.cli.target import (
-    CacheClaim,
-    DatasetClaim,
+    LOADING,
     Env,
-    Images,
-    Parallelism,
     Param,
     Params,
     PipelineName,
     SecretEnv,
-    Shape,
-    StorageClass,
     on_target,
     variables,
 )
@@ -27,10 +22,11 @@ if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
 
 
-@on_target(BUILD)
+@on_target(BUILD, loading=LOADING)
 def run(
     target: "Target",
     context: typer.Context,
+    loading: dict[str, Any],
     pipeline: PipelineName = "",
     param: Param = None,
     params: Params = None,
@@ -42,12 +38,6 @@ def run(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="On a cluster: start the run and return at once.")
     ] = False,
-    dataset_claim: DatasetClaim = None,
-    cache_claim: CacheClaim = "",
-    storage_class: StorageClass = "",
-    shape: Shape = None,
-    images: Images = None,
-    parallelism: Parallelism = None,
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this help, or a pipeline's parameters, and exit.")
     ] = False,
@@ -67,9 +57,7 @@ def run(
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
         from trireme.pipelines.loading import loaded, ready
 
-        (chosen,) = loaded(
-            [pipeline], dataset_claim, cache_claim, images, parallelism, storage_class, shape
-        )
+        (chosen,) = loaded([pipeline], **loading)
     given = chosen.given(param or [], params, variables(env, secret_env))
     chosen, arguments = ready(chosen, given, target)
     name = chosen.name_of_a_run()

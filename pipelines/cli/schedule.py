@@ -1,6 +1,7 @@
 """The command line of schedules: ``trireme schedule``."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,16 +10,11 @@ from typer.core import TyperGroup
 
 from trireme.components.errors import InputError
 from trireme.pipelines.cli.target import (
-    CacheClaim,
-    DatasetClaim,
     Env,
-    Images,
     Param,
     Params,
     PipelineName,
     SecretEnv,
-    Shape,
-    StorageClass,
     on_target,
     variables,
 )
@@ -61,29 +57,30 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name."
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes, but do not make them.")]
 
 on_cluster = on_target(default="kfp", known=CLUSTERS)
-on_cluster_to_change = on_target(BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
+on_cluster_to_change = partial(on_target, BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
 
 
 @app.command()
-@on_cluster_to_change
+@on_cluster_to_change(loading=["images"])
 def apply(
     target: "Target",
+    loading: dict[str, Any],
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="YAML file with a schedule, or a list of them.")
     ],
-    images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
     """Create or change the schedules of a file; leave those that do not differ."""
     from trireme.pipelines.schedules.schedule import Schedule
 
-    _apply(target, Schedule.read_file(file), images, dry_run=dry_run)
+    _apply(target, Schedule.read_file(file), loading["images"], dry_run=dry_run)
 
 
 @app.command(name="set")
-@on_cluster_to_change
+@on_cluster_to_change(loading=("dataset_claims", "cache_claim", "storage_class", "shape", "images"))
 def set_schedule(
     target: "Target",
+    loading: dict[str, Any],
     pipeline: PipelineName,
     cron: Annotated[str, typer.Option(metavar="CRON", help="When to run, such as '0 3 * * 1-5'.")],
     name: Annotated[str, typer.Option(help="Default: the pipeline's name.")] = "",
@@ -112,19 +109,14 @@ def set_schedule(
         str, typer.Option(metavar="TIME", help="Only after this time, such as 2027-01-01T00:00.")
     ] = "",
     ends: Annotated[str, typer.Option(metavar="TIME", help="Not after this time.")] = "",
-    dataset_claim: DatasetClaim = None,
-    cache_claim: CacheClaim = "",
-    storage_class: StorageClass = "",
-    shape: Shape = None,
-    images: Images = None,
     dry_run: DryRun = False,
 ) -> None:
     """Create or change one schedule, unless it does not differ."""
     from trireme.pipelines import catalog
     from trireme.pipelines.schedules.schedule import Schedule
 
-    chosen = catalog.load(pipeline)
-    described: dict[str, Any] = {
+    chosen, images = catalog.load(pipeline), loading.pop("images")
+    described: dict[str, Any] = loading | {
         "name": name or chosen.name,
         "pipeline": pipeline,
         "cron": cron,
@@ -136,10 +128,7 @@ def set_schedule(
         "paused": paused,
         "starts": starts or None,
         "ends": ends or None,
-        "dataset_claims": dataset_claim or [],
-        "cache_claim": cache_claim,
-        "storage_class": storage_class,
-        "shape": str(shape or ""),
+        "shape": str(loading["shape"] or ""),
     }
     schedule = Schedule.read("schedule", described)
     _apply(target, [schedule], images, dry_run=dry_run)

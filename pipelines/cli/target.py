@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,41 +38,59 @@ SecretEnv = Annotated[
         help="Likewise, from a Secret; on this machine from its own variable NAME.",
     ),
 ]
-DatasetClaim = Annotated[
-    list[str] | None,
-    typer.Option(metavar="CLAIM", help="A PVC for dataset_uri pvc://CLAIM/path; repeatable."),
-]
-CacheClaim = Annotated[
-    str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
-]
-StorageClass = Annotated[
-    str, typer.Option(metavar="NAME", help="StorageClass of each run's workspace.")
-]
-Shape = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="YAML file: what pods of steps get, the workspace's size."),
-]
-Images = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="YAML file that maps image names to images with digests."),
-]
-Parallelism = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: 4."),
-]
 
-ON_CLUSTERS = (
-    *("no_wait", "no_check", "dataset_claim", "cache_claim", "storage_class", "images"),
-    *("shape", "parallelism"),
-)
-"""Options of commands that mean nothing on this machine."""
-
-
-_OPTIONS_OF_A_WORKSPACE = {
-    "context": ("kube_context", "context"),
-    "dataset_claims": ("dataset_claim",),
+LOADING: dict[str, tuple[Any, Any]] = {
+    "dataset_claims": (
+        Annotated[
+            list[str],
+            typer.Option(
+                "--dataset-claim",
+                metavar="CLAIM",
+                help="A PVC for dataset_uri pvc://CLAIM/path; repeatable.",
+            ),
+        ],
+        [],
+    ),
+    "cache_claim": (
+        Annotated[
+            str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
+        ],
+        "",
+    ),
+    "storage_class": (
+        Annotated[str, typer.Option(metavar="NAME", help="StorageClass of each run's workspace.")],
+        "",
+    ),
+    "shape": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE", help="YAML file: what pods of steps get, the workspace's size."
+            ),
+        ],
+        None,
+    ),
+    "images": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE", help="YAML file that maps image names to images with digests."
+            ),
+        ],
+        None,
+    ),
+    "parallelism": (
+        Annotated[
+            int | None,
+            typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: 4."),
+        ],
+        None,
+    ),
 }
-"""What fields of a workspace are called as options, where it is something else."""
+"""What ``loading.loaded`` takes besides pipelines, as options with their defaults."""
+
+ON_CLUSTERS = ("no_wait", "no_check", *LOADING)
+"""Options of commands that mean nothing on this machine."""
 
 
 def _use_workspace(context: typer.Context, name: str) -> str:
@@ -81,14 +99,11 @@ def _use_workspace(context: typer.Context, name: str) -> str:
         return name
     from trireme.pipelines import saved
 
-    fields = saved.workspace(name)
-    if "mlflow" in fields:
-        os.environ["MLFLOW_TRACKING_URI"] = fields["mlflow"]
-    defaults = {
-        option: value
-        for field, value in fields.items()
-        for option in _OPTIONS_OF_A_WORKSPACE.get(field, (field,))
-    }
+    defaults = saved.workspace(name)
+    if "mlflow" in defaults:
+        os.environ["MLFLOW_TRACKING_URI"] = defaults["mlflow"]
+    if "context" in defaults:
+        defaults["kube_context"] = defaults["context"]  # its name where there are targets
     for option in context.command.params:
         if option.name in defaults:
             option.envvar = None  # it was named just now, variables some time ago
@@ -110,12 +125,16 @@ Workspace = Annotated[
 
 
 def on_target(
-    *about: str, default: str = "local", known: tuple[str, ...] = tuple(TARGETS)
+    *about: str,
+    loading: Collection[str] = (),
+    default: str = "local",
+    known: tuple[str, ...] = tuple(TARGETS),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command ``--target`` and its options, checked, and the argument ``target``.
 
     Args:
         about: The options that it takes besides how to reach the place: BUILD, SCHEDULE.
+        loading: Those of LOADING that it takes, and gets by name in the argument ``loading``.
     """
     options = {
         option.name: option
@@ -130,6 +149,8 @@ def on_target(
             del given["workspace"]  # its fields are in the others
             _check(context, target, known)
             given |= _not_there(context, target)
+            if loading:
+                given["loading"] = {name: given.pop(name) for name in loading}
             if "context" in own:
                 given["context"] = context
             command(target=registry.open(target, given_options), **given)
@@ -141,7 +162,12 @@ def on_target(
             *(
                 each.replace(kind=keyword)
                 for each in own.values()
-                if each.name not in ("target", "context")
+                if each.name not in ("target", "context", "loading")
+            ),
+            *(
+                inspect.Parameter(name, keyword, annotation=kind, default=value)
+                for name, (kind, value) in LOADING.items()
+                if name in loading
             ),
             inspect.Parameter("target", keyword, default=default, annotation=_annotation(known)),
             inspect.Parameter("workspace", keyword, default="", annotation=Workspace),

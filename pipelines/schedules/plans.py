@@ -153,10 +153,10 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
             )
     (pipeline,) = loaded(
         [images.pinned(catalog.load(schedule.pipeline), pins)],
-        schedule.dataset_claims,
-        schedule.cache_claim,
+        dataset_claims=schedule.dataset_claims,
+        cache_claim=schedule.cache_claim,
         storage_class=schedule.storage_class,
-        shape_file=Path(schedule.shape) if schedule.shape else None,
+        shape=Path(schedule.shape) if schedule.shape else None,
     )
     given = pipeline.accept(schedule.params)
     urls.check_there(given.get("code_url", ""))

@@ -73,16 +73,20 @@ def run(
     entry = registry.entry(target)
     options = {each.name: more.pop(each.name) for each in entry.options if each.name in more}
     place = registry.open(target, options)
-    clustered = (dataset_claims, cache_claim, images, parallelism, storage_class, shape)
-    if place.is_here and any(clustered):
+    clustered: dict[str, Any] = {
+        "dataset_claims": dataset_claims,
+        "cache_claim": cache_claim,
+        "images": Path(images) if images else None,
+        "parallelism": parallelism,
+        "storage_class": storage_class,
+        "shape": Path(shape) if shape else None,
+    }
+    if place.is_here and any(clustered.values()):
         raise InputError(
             "dataset_claims, cache_claim, images, parallelism, storage_class and shape need target "
             + " or ".join(map(repr, registry.CLUSTERS))
         )
-    pins, shape_file = (Path(file) if file else None for file in (images, shape))
-    (chosen,) = loaded(
-        [pipeline], dataset_claims, cache_claim, pins, parallelism, storage_class, shape_file
-    )
+    (chosen,) = loaded([pipeline], **clustered)
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})
