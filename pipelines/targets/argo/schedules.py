@@ -47,16 +47,13 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
 
     @property
     def place(self) -> str:
-        """The namespace."""
         return f"in namespace {self._namespace}"
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed."""
         checked_schedules = [plans.check(schedule, pins) for schedule in described]
         return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the cluster then."""
         name, manifest = plan.schedule.name, plan.wanted.manifest
         try:
             if plan.found:
@@ -94,12 +91,10 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
         return [found]
 
     def enable(self, kept: CronWorkflow, enabled: bool) -> None:
-        """Has a schedule run, or rest."""
         changed = {"spec": {"suspend": not enabled}}
         self._cluster.patch(CRON_WORKFLOWS, kept.schedule.name, self._namespace, changed)
 
     def remove(self, kept: CronWorkflow) -> None:
-        """Removes a schedule; its runs stay."""
         name, uid = kept.schedule.name, kept.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")

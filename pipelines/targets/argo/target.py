@@ -56,7 +56,6 @@ class Argo(Remote[Workflow]):
         )
 
     def reached_by(self) -> str:
-        """Returns the words that lead a further command there."""
         return f"--target argo --namespace {self._cluster.namespace}"
 
     def no_runs(self) -> str:
@@ -65,11 +64,9 @@ class Argo(Remote[Workflow]):
         return f"no runs in namespace {self._cluster.namespace}"
 
     def compile(self, pipeline: Pipeline, directory: Path) -> Path:
-        """Writes a WorkflowTemplate; see ``Target``."""
         return compiling.write(pipeline, directory, self._service_account)
 
     def upload(self, pipeline: Pipeline) -> Version:
-        """Applies a WorkflowTemplate; see ``Target``."""
         template = compiling.compiled(pipeline, self._service_account)
         is_new = workflows.upload(self._cluster, template)
         return Version(is_new, {"Version": (template.labels or {})[workflows.VERSION]})
@@ -86,23 +83,18 @@ class Argo(Remote[Workflow]):
         return run, tracking.lacking(self._cluster)
 
     def latest(self) -> list[Workflow]:
-        """Returns the latest runs; see ``Target``."""
         return workflows.latest(self._cluster)
 
     def every_run(self) -> list[Workflow]:
-        """Returns all runs that Argo has; see ``Remote``."""
         return workflows.every(self._cluster)
 
     def remove(self, run: Workflow) -> None:
-        """Deletes a Workflow; see ``Remote``."""
         workflows.delete(self._cluster, run)
 
     def find(self, name: str) -> Workflow:
-        """Returns a run by its name; see ``Target``."""
         return workflows.find(self._cluster, name)
 
     def steps(self, run: Workflow) -> list[Node]:
-        """Returns the steps that have begun; see ``Target``."""
         return run.begun
 
     def results(self, run: Workflow, steps: Sequence[Step]) -> dict[str, str]:
@@ -111,13 +103,11 @@ class Argo(Remote[Workflow]):
         return results | {name: left.result for name, left in self.last_words(run).items()}
 
     def last_words(self, run: Workflow) -> dict[str, LastWords]:
-        """Returns what the steps' pods have left; see ``Remote``."""
         with suppress(Forbidden):
             return last_words(logs.pods(self._cluster, run))
         return {}
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
-        """Passes on what steps print; see ``Target``."""
         self.stays = follow
         logs.logs(self._cluster, self.find(name), step, on_line, follow=follow)
 
@@ -127,7 +117,6 @@ class Argo(Remote[Workflow]):
         return f"{name} is being cancelled"
 
     def training_jobs(self, run: Workflow) -> tuple[Cluster, str]:
-        """Returns the cluster, and the Workflow's uid."""
         return self._cluster, run.uid
 
     def retry(self, name: str) -> tuple[str, str]:
@@ -136,17 +125,14 @@ class Argo(Remote[Workflow]):
         return name, ""
 
     def schedules(self) -> "ArgoSchedules":
-        """Returns what keeps CronWorkflows; see ``Target``."""
         from trireme.pipelines.targets.argo.schedules import ArgoSchedules
 
         return ArgoSchedules(self._cluster, self._service_account)
 
     def cluster(self) -> Cluster:
-        """Returns the cluster, with the namespace where runs are."""
         return self._cluster
 
     def plan(self, plan: "Plan", pipeline: Pipeline) -> "Plan":
-        """Returns a plan with what plain Argo needs besides."""
         rights = [(TASK_RESULTS, "", "create"), (TASK_RESULTS, "", "patch"), (WORKFLOWS, "", "get")]
         account = Needed("ServiceAccount", self._service_account)
         return replace(

@@ -69,16 +69,13 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
 
     @property
     def place(self) -> str:
-        """The server's URL."""
         return f"at {self.connection.host}"
 
     def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        """Returns what is to be done about schedules; nothing is changed."""
         checked_schedules = [self._check(schedule, pins) for schedule in described]
         return [self._plan(checked) for checked in checked_schedules]
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
-        """Does what is to be done; returns how to find what is on the server then."""
         keep = plan.keep or _create(self.connection, plan)
         others = [each for each in plan.found if each.id != keep.id]
         for other in others:
@@ -91,7 +88,6 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         return {"Id": keep.id, "Page": keep.page}
 
     def everything(self) -> list[Recurring]:
-        """Returns all schedules that Trireme has made."""
         return recurring.everything(self.connection)
 
     def named(self, name: str) -> list[Recurring]:
@@ -99,7 +95,6 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         return recurring.ours(self.connection, name)
 
     def enable(self, kept: Recurring, enabled: bool) -> None:
-        """Has a schedule run, or rest."""
         verb = "enable" if enabled else "disable"
         self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=kept.id)
 

@@ -95,11 +95,9 @@ class Kubeflow(Remote[Run]):
         return self._server.namespace or KUBEFLOW
 
     def compile(self, pipeline: Pipeline, directory: Path) -> Path:
-        """Writes kfp's intermediate representation; see ``Target``."""
         return ir.write(pipeline, directory)
 
     def upload(self, pipeline: Pipeline) -> Version:
-        """Uploads a pipeline as a version of its content; see ``Target``."""
         return uploading.upload(self.connection, pipeline)
 
     def start(
@@ -116,7 +114,6 @@ class Kubeflow(Remote[Run]):
         return run, runs.recording_note(run)
 
     def latest(self) -> list[Run]:
-        """Returns the latest runs; see ``Target``."""
         return runs.latest(self.connection)
 
     def every_run(self) -> list[Run]:
@@ -124,15 +121,12 @@ class Kubeflow(Remote[Run]):
         return runs.every(self.connection)
 
     def remove(self, run: Run) -> None:
-        """Deletes a run; see ``Remote``."""
         runs.delete(self.connection, run)
 
     def no_runs(self) -> str:
-        """Says that there are none."""
         return f"no runs at {self.connection.host}"
 
     def find(self, name: str) -> Run:
-        """Returns a run by its id or name; see ``Target``."""
         return runs.find(self.connection, name)
 
     def steps(self, run: Run) -> list[Step]:
@@ -167,7 +161,6 @@ class Kubeflow(Remote[Run]):
         return run
 
     def last_words(self, run: Run) -> dict[str, LastWords]:
-        """Returns what the steps' pods have left; see ``Remote``."""
         with suppress(TriremeError):
             return self._last_words(run)
         return {}
@@ -177,7 +170,6 @@ class Kubeflow(Remote[Run]):
         return pod_logs.last_words(logs.pods(cluster, run, self._step_paths(run)))
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
-        """Passes on what steps print; see ``Target``."""
         self.stays = follow
         run = self.find(name)
         cluster = self._cluster_of_runs(PATIENCE if follow else PATIENCE_OF_A_PERSON)
@@ -201,30 +193,25 @@ class Kubeflow(Remote[Run]):
         return f"{run.name} is being cancelled"
 
     def training_jobs(self, run: Run) -> tuple[Cluster, str]:
-        """Returns the cluster of runs, and the run's id."""
         return self._cluster_of_runs(PATIENCE_FOR_RESULTS), run.id
 
     def retry(self, name: str) -> tuple[str, str]:
-        """Has a run tried again from the steps on that failed; see ``Remote``."""
         run = self.find(name)
         note = retrying.retry(self.connection, self._server.context, run)
         return run.name, note
 
     def schedules(self) -> "KubeflowSchedules":
-        """Returns what keeps recurring runs; see ``Target``."""
         from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
 
         return KubeflowSchedules(lambda: self.connection, self._time_zone)
 
     def plan(self, plan: "Plan", pipeline: Pipeline) -> "Plan":
-        """Returns a plan with what Kubeflow Pipelines needs besides."""
         account = RUNNER if self.namespace == KUBEFLOW else EDITOR
         needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
         facts = plan.facts | {"MLflow": RECORDED}
         return replace(plan, account=account, needed=[*needed, *plan.needed], facts=facts)
 
     def cluster(self) -> Cluster:
-        """Returns the cluster, with the namespace where runs are."""
         context = self._server.context or None
         return Cluster(self.namespace, context=context, patience=PATIENCE_OF_A_PERSON)
 

@@ -36,7 +36,6 @@ class Local(Target[LocalRun]):
         *,
         wait: bool,
     ) -> int:
-        """Runs a pipeline to its end; see ``Target``."""
         from trireme.pipelines.targets.local import running
 
         _check_steps(pipeline)
@@ -53,15 +52,12 @@ class Local(Target[LocalRun]):
         return runs.find(name), ""
 
     def latest(self) -> list[LocalRun]:
-        """Returns the runs of this machine, the newest first."""
         return runs.latest()
 
     def find(self, name: str) -> LocalRun:
-        """Returns a run by its name; see ``Target``."""
         return runs.find(name)
 
     def steps(self, run: LocalRun) -> list[Step]:
-        """Returns the steps that have begun; see ``Target``."""
         ended = [
             Step(name, step["state"], step["seconds"], step.get("result", ""))
             for name, step in run.ended.items()
@@ -73,7 +69,6 @@ class Local(Target[LocalRun]):
         ]
 
     def outcome(self, run: LocalRun) -> dict[str, str]:
-        """Returns what came of a run; see ``Target``."""
         from trireme.components.finish import outcome
 
         return outcome.facts(run.workspace)
@@ -88,22 +83,18 @@ class Local(Target[LocalRun]):
         return run.error or super().error(run)
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
-        """Passes on what steps print; see ``Target``."""
         runs.logs(name, step, on_line, follow=follow)
 
     def event_files(self, name: str, folder: Path) -> bool:
-        """Links to the event files of a run; see ``Target``."""
         run = runs.find(name)
         runs.link_event_files(run, folder)
         return run.state == "running"
 
     def cancel(self, name: str) -> str:
-        """Ends a run; what it has left stays."""
         runs.cancel(name)
         return f"{name} cancelled"
 
     def resume(self, name: str, console: "Console") -> int:
-        """Runs what is left of a run to its end; see ``Target``."""
         found = runs.find(name)
         from trireme.pipelines.targets.local import running
 
@@ -112,7 +103,6 @@ class Local(Target[LocalRun]):
     def prunable(
         self, before: float, keep: int, cache_limit: float | None = None, records: bool = False
     ) -> list[Prunable]:
-        """Returns runs, datasets and packages that nobody uses; see ``Target``."""
         from trireme.pipelines.targets.local import pruning
 
         return pruning.prunable(before, keep, cache_limit, records)
@@ -124,7 +114,6 @@ class Local(Target[LocalRun]):
         return unsent.bring_all()
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
-        """Returns a plan with what this machine does at once."""
         _check_steps(pipeline)
         return replace(plan, at_once=min(plan.at_once, AT_ONCE))
 
