@@ -35,7 +35,7 @@ UNSAID = 1.0  # seconds of waiting that are not worth a word
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 30.0  # seconds
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # ways to patch
 FIELD_MANAGER = "trireme"  # what we apply is known by
-_PASSING = {429, 500, 502, 503, 504}
+PASSING = {429, 500, 502, 503, 504}  # statuses that may be others a moment later
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace
 _NEVER = Stop()
 
@@ -305,7 +305,7 @@ def _answer(
             ) from None
         if error.status == 0:
             raise _NotNow(f"is away: {' '.join(str(error.reason).split())}") from None
-        if error.status not in _PASSING or is_final(error):
+        if error.status not in PASSING or is_final(error):
             raise refusal(error, resource) from None
         problem = f"fails: {error.status} {message_of(error)}"
         raise _NotNow(problem, _retry_after(error)) from None

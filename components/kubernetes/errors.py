@@ -54,7 +54,7 @@ class Unavailable(TriremeError):
 
 def refusal(error: ApiException, resource: Resource) -> Refused:
     """Says in one sentence why a request was refused."""
-    details, message = _status(error).get("details") or {}, message_of(error)
+    details, message = object_of(error).get("details") or {}, message_of(error)
     match error.status:
         case 401:
             return Unauthorized(
@@ -90,14 +90,14 @@ def is_final(error: ApiException) -> bool:
 
 def message_of(error: ApiException) -> str:
     """Returns what the API server says is wrong, in its own words."""
-    message = _status(error).get("message") or error.reason or "no reason given"
+    message = object_of(error).get("message") or error.reason or "no reason given"
     return " ".join(str(message).split())
 
 
-def _status(error: ApiException) -> dict[str, Any]:
-    """Returns the Status object that came with an error; empty where there was none."""
+def object_of(error: Any) -> dict[str, Any]:
+    """Returns the object that came with an error, such as a Status; empty where there was none."""
     try:
-        status = json.loads(error.body or "")
+        found = json.loads(error.body or "")
     except ValueError:
         return {}
-    return status if isinstance(status, dict) else {}
+    return found if isinstance(found, dict) else {}

@@ -83,7 +83,7 @@ class Argo(Remote[Workflow]):
         return run, tracking.lacking(self._cluster)
 
     def latest(self) -> list[Workflow]:
-        return workflows.latest(self._cluster)
+        return self.every_run()[: workflows.LIMIT]
 
     def every_run(self) -> list[Workflow]:
         return workflows.every(self._cluster)

@@ -106,11 +106,6 @@ def every(cluster: Cluster) -> list[Workflow]:
     return sorted(found, key=lambda each: each.created, reverse=True)
 
 
-def latest(cluster: Cluster) -> list[Workflow]:
-    """Returns the latest workflows of pipelines, the newest first."""
-    return every(cluster)[:LIMIT]
-
-
 def delete(cluster: Cluster, workflow: Workflow) -> None:
     """Deletes a workflow, and with it its claims and pods."""
     with suppress(NotFound):  # as the answer that it is deleted may be lost

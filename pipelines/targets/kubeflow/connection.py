@@ -12,14 +12,13 @@ from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
 from trireme.components.kubernetes import credentials
-from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, UNSAID
+from trireme.components.kubernetes.connection import PASSING, PATIENCE_OF_A_PERSON, UNSAID
 from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
 from trireme.components.patience import Pauses
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
 from trireme.pipelines.targets.kubeflow.client import Client, Server
 
 TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
-_PASSING = {429, 500, 502, 503, 504}
 
 
 class Connection:
@@ -126,7 +125,7 @@ class Connection:
         try:
             answer = send(**arguments, _request_timeout=TIMEOUT)
         except kfp_server_api.ApiException as error:
-            if error.status in _PASSING:
+            if error.status in PASSING:
                 raise Unavailable(
                     f"Kubeflow Pipelines at {self.host} fails: {error.status} "
                     f"{refusals.message_of(error)}"

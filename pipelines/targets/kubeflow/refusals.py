@@ -1,7 +1,5 @@
 """What Kubeflow Pipelines says no with, as errors of one sentence."""
 
-import json
-
 from kfp_server_api import ApiException
 
 from trireme.components.kubernetes.errors import (
@@ -10,6 +8,7 @@ from trireme.components.kubernetes.errors import (
     NotFound,
     Refused,
     Unauthorized,
+    object_of,
 )
 
 
@@ -28,7 +27,7 @@ def refusal(error: ApiException, host: str) -> Refused:
         )
     if 300 <= error.status < 400:
         return not_kubeflow(host)
-    if error.status == 404 and not _is_kubeflows(error):
+    if error.status == 404 and {"message", "error_message", "error"}.isdisjoint(object_of(error)):
         return not_kubeflow(host)
     kinds = {400: Invalid, 404: NotFound, 409: AlreadyThere}
     return kinds.get(error.status, Refused)(f"Kubeflow Pipelines refuses: {message}")
@@ -44,18 +43,6 @@ def not_kubeflow(host: str) -> Refused:
 
 def message_of(error: ApiException) -> str:
     """Returns what the server says about it, on one line."""
-    body = _body(error)
+    body = object_of(error)
     text = body.get("error_message") or body.get("message") or body.get("error") or error.reason
     return " ".join(str(text).split()) or str(error.status)
-
-
-def _is_kubeflows(error: ApiException) -> bool:
-    return not {"message", "error_message", "error"}.isdisjoint(_body(error))
-
-
-def _body(error: ApiException) -> dict[str, object]:
-    try:
-        body = json.loads(error.body or "")
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}

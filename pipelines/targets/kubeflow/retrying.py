@@ -7,11 +7,12 @@ clean-up, and the record as the first attempt has left it. Its nodes are taken o
 once it runs again.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from trireme.components.errors import InputError, TriremeError, first_line
-from trireme.components.kubernetes.connection import PATIENCE_OF_A_PERSON, Cluster
+from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
 from trireme.pipelines.targets import workspaces
@@ -23,32 +24,32 @@ from trireme.pipelines.targets.kubeflow.reading import Run
 HOOK = ".onExit"
 """What the names of an exit handler's nodes have after that of its task."""
 
+NOT_AGAIN = "its last step, which calls the webhook, does not run again"
 
-def retry(connection: Connection, context: str, run: Run) -> str:
+
+def retry(connection: Connection, connect: Callable[[], Cluster], run: Run) -> str:
     """Has a run tried again; returns what a person should know of it, if there is anything."""
     run.check_resume()
     try:
-        namespace = connection.namespace_of_runs
-        cluster = Cluster(namespace, context=context or None, patience=PATIENCE_OF_A_PERSON)
-        found = cluster.items(WORKFLOWS, namespace, labelSelector=f"{RUN}={run.id}")
+        cluster = connect()
+        found = cluster.items(WORKFLOWS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
     except TriremeError as error:
         runs.retry(connection, run)
-        return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
+        return f"{NOT_AGAIN}: {first_line(error)}"
     if not found:
         raise InputError(
             f"run {run.name}: cannot be resumed: its Workflow is gone from namespace "
-            f"{namespace}, and its workspace with it; start a new run"
+            f"{cluster.namespace}, and its workspace with it; start a new run"
         )
     workflow = found[0]
     workspaces.check(cluster, workflow, run.name)
-    nodes = workflow["status"].get("nodes") or {}
     runs.retry(connection, run)
+    if not workflow["status"].get("nodes"):  # Argo keeps those of a large workflow elsewhere
+        return f"{NOT_AGAIN}: the Workflow is too large to be changed"
     try:
-        if not nodes:  # Argo keeps those of a large workflow elsewhere
-            raise TriremeError("the Workflow is too large to be changed")
         _forget_hooks(cluster, workflow["metadata"]["name"])
     except TriremeError as error:
-        return f"its last step, which calls the webhook, does not run again: {first_line(error)}"
+        return f"{NOT_AGAIN}: {first_line(error)}"
     return ""
 
 

@@ -101,11 +101,6 @@ def every(connection: Connection) -> list[Run]:
     return [reading.run(connection, run) for run in found]
 
 
-def delete(connection: Connection, run: Run) -> None:
-    """Deletes a run, and with it its Workflow, if that is there still, and its claim."""
-    connection.ask("runs.run_service_delete_run", run_id=run.id)
-
-
 def cancel(connection: Connection, run: Run) -> None:
     """Has a run ended; it takes the server a while."""
     run.check_cancel()

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,7 @@ class Kubeflow(Remote[Run]):
         version = uploading.upload(self.connection, pipeline)
         version.show(pipeline.name, console)
         if pipeline.bundle:
-            bundle.keep(pipeline.bundle, lambda: self._cluster_of_runs(PATIENCE_OF_A_PERSON))
+            bundle.keep(pipeline.bundle, partial(self._cluster_of_runs, PATIENCE_OF_A_PERSON))
         run = runs.start(self.connection, version, name, experiment, arguments)
         return run, runs.recording_note(run)
 
@@ -121,7 +121,8 @@ class Kubeflow(Remote[Run]):
         return runs.every(self.connection)
 
     def remove(self, run: Run) -> None:
-        runs.delete(self.connection, run)
+        # With it goes its Workflow, if that is there still, and its claim.
+        self.connection.ask("runs.run_service_delete_run", run_id=run.id)
 
     def no_runs(self) -> str:
         return f"no runs at {self.connection.host}"
@@ -197,8 +198,8 @@ class Kubeflow(Remote[Run]):
 
     def retry(self, name: str) -> tuple[str, str]:
         run = self.find(name)
-        note = retrying.retry(self.connection, self._server.context, run)
-        return run.name, note
+        connect = partial(self._cluster_of_runs, PATIENCE_OF_A_PERSON)
+        return run.name, retrying.retry(self.connection, connect, run)
 
     def schedules(self) -> "KubeflowSchedules":
         from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules

@@ -145,7 +145,6 @@ class LocalRun(Run):
 
     directory: Path
     record: dict[str, Any]
-    pid: int
     started_in: Path
     error: TriremeError | None = None
 
@@ -259,7 +258,7 @@ def cancel(name: str) -> None:
     run = find(name)
     if run.state != "running":
         raise InputError(f"run {name} has ended already: {run.state}")
-    os.kill(run.pid, signal.SIGTERM)
+    os.kill(run.record["pid"], signal.SIGTERM)
     if not wait_for(lambda: find(name).state != "running", ENDING, POLL):
         raise TriremeError(f"run {name} did not end within {ENDING:.0f} s")
 
@@ -299,7 +298,6 @@ def _read(directory: Path) -> LocalRun | None:
         created=record["started"],
         seconds=record.get("seconds", ended - record["started"]),
         record=record,
-        pid=record["pid"],
         started_in=Path(record.get("cwd", ".")),
         error=_error(*record["error"]) if "error" in record else None,
     )
