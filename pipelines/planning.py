@@ -17,7 +17,7 @@ from trireme.components.deployment import objects
 from trireme.components.deployment.kinds import KINDS
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.access import Right
-from trireme.components.kubernetes.amounts import requests
+from trireme.components.kubernetes.amounts import added, requests
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
 from trireme.components.tracking.environment import SECRET
@@ -102,8 +102,7 @@ class Plan:
         """All of these together."""
         asked: dict[str, Decimal] = {}
         for pods in self.pods:
-            for name, amount in pods.requests.items():
-                asked[name] = asked.get(name, Decimal(0)) + pods.count * amount
+            asked = added(asked, pods.requests, pods.count)
         hour = job_hour(self.prices, self.manifest) if self.prices and self.manifest else 0.0
         return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
 
@@ -144,6 +143,8 @@ def plan_pipeline(
         count, at_once = planned.count, planned.at_once
         job = plan_job(render(planned.job, operator(planned.job)), known)
         Bill(arguments.get("budget", 0.0), known).open(job.manifest)
+    is_ours, kind = pipeline.source is None, arguments.get("deploy")
+    takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
     return replace(
         job,
         steps=[(step, _image(image, arguments)) for step, image in images(pipeline.spec)],
@@ -151,20 +152,14 @@ def plan_pipeline(
         at_once=at_once,
         workspace=_workspace(pipeline),
         needed=[
-            *(_secrets(arguments) if pipeline.source is None else _mounted_secrets(pipeline)),
+            *(_secrets(arguments) if is_ours else _mounted_secrets(pipeline)),
             Needed("ConfigMap", table.CONFIG_MAP, optional=True),
             *(_claim(name, place) for name, place in pipeline.claims.items()),
             *job.needed,
         ],
-        rights=[*job.rights, (PODS, "", "get"), *([CODE] if _takes_config_map(pipeline) else [])],
-        deploying=objects.rights(KINDS[arguments["deploy"]])
-        if _deploys(pipeline, arguments)
-        else [],
+        rights=[*job.rights, (PODS, "", "get"), *([CODE] if takes_config_map else [])],
+        deploying=objects.rights(KINDS[kind]) if kind and is_ours else [],
     )
-
-
-def _takes_config_map(pipeline: Pipeline) -> bool:
-    return pipeline.bundle is not None and pipeline.bundle.place == bundle.CONFIG_MAP
 
 
 def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
@@ -211,8 +206,11 @@ def _mounted_secrets(pipeline: Pipeline) -> Iterator[Needed]:
     """Yields the Secrets that the steps of a pipeline of one's own mount, where they are named."""
     platform = json_format.MessageToDict(pipeline.graph.platform_spec.platforms["kubernetes"])
     executors = platform.get("deploymentSpec", {}).get("executors", {}).values()
-    mounts = [mount for executor in executors for mount in executor.get("secretAsVolume", [])]
-    optional = {mount["secretName"]: mount.get("optional", False) for mount in mounts}
+    optional = {
+        mount["secretName"]: mount.get("optional", False)
+        for executor in executors
+        for mount in executor.get("secretAsVolume", [])
+    }
     for name in sorted(filter(None, optional.keys() - {SECRET})):  # which the target names
         yield Needed("Secret", name, optional=optional[name])
 
@@ -223,15 +221,9 @@ def _workspace(pipeline: Pipeline) -> str:
     return str(platform.pipelineConfig.workspace.size)
 
 
-def _deploys(pipeline: Pipeline, arguments: dict[str, Any]) -> bool:
-    """Tells whether a pipeline of Trireme's own is to deploy what it has trained."""
-    return pipeline.source is None and bool(arguments.get("deploy"))
-
-
 def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:
     for purpose, default in secrets.DEFAULTS.items():
-        name = arguments.get(f"{purpose}_secret")
-        if name:
+        if name := arguments.get(f"{purpose}_secret"):
             yield Needed("Secret", name, optional=name == default)
 
 
