@@ -237,12 +237,8 @@ def _of_workspace(entry: Entry) -> dict[str, Any]:
     return fields
 
 
-def of_all_jobs(name: str) -> dict[str, Any]:
-    """Returns the fields of a job that a workspace gives all of them."""
-    return _of_all_jobs(workspace(name))
-
-
-def _of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
+def of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a job that those of a workspace give all of them."""
     given = {}
     if "images" in fields:
         given["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
@@ -259,18 +255,16 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
         known: The pipeline's own parameters, which may be called so, too.
     """
     found: dict[str, Any] = {}
-    short = {kind: values[kind] for kind in SHORT if kind in values and kind not in known}
-    for kind, given in short.items():
+    names = {kind: values[kind] for kind in SHORT if kind in values and kind not in known}
+    if is_name(values.get(BASE_MODEL)):
+        names[BASE_MODEL] = values[BASE_MODEL]
+    for kind, given in names.items():
         fields = _configuration(kind, given)
         fields.pop("mount", None)
         found |= {f"{kind}_{field}": value for field, value in fields.items()}
-    if is_name(values.get(BASE_MODEL)):
-        fields = dataset(values[BASE_MODEL][1:])
-        fields.pop("mount", None)
-        found |= {f"base_model_{field}": value for field, value in fields.items()}
-        found[BASE_MODEL] = found.pop("base_model_uri")
-        short[BASE_MODEL] = ""
-    return found | {name: value for name, value in values.items() if name not in short}
+    if BASE_MODEL in names:
+        found[BASE_MODEL] = found.pop(f"{BASE_MODEL}_uri")
+    return found | {name: value for name, value in values.items() if name not in names}
 
 
 def expanded_job(fields: dict[str, Any]) -> dict[str, Any]:
@@ -312,7 +306,7 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
 
         check_namespace(fields["namespace"])
     volumes.mounts(fields.get("dataset_claims", ()), fields.get("cache_claim", ""))
-    if of_jobs := _of_all_jobs(fields):
+    if of_jobs := of_all_jobs(fields):
         from trireme.components.training.description.job import TrainingJob
 
         try:

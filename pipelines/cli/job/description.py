@@ -21,7 +21,7 @@ def described(file: Path | None, workspace: str = "", **flags: Any) -> "Training
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
     fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""))
-    of_all = saved.of_all_jobs(workspace) if workspace else {}
+    of_all = saved.of_all_jobs(saved.workspace(workspace)) if workspace else {}
     job = TrainingJob.create(**reading.merged(reading.merged(of_all, fields), given))
     if "name" in job.model_fields_set:
         return job
