@@ -63,7 +63,8 @@ def lines(response: BaseHTTPResponse, limit: int = sys.maxsize) -> Iterator[byte
         rest += chunk
         begin = 0
         while (end := rest.find(b"\n", max(begin, searched))) >= 0:
-            yield from _pieces(bytes(rest[begin:end]), limit)
+            for piece in range(begin, max(end, begin + 1), limit):
+                yield bytes(rest[piece : min(piece + limit, end)])
             begin = end + 1
         del rest[:begin]
         while len(rest) > limit:
@@ -71,9 +72,3 @@ def lines(response: BaseHTTPResponse, limit: int = sys.maxsize) -> Iterator[byte
             del rest[:limit]
     if rest:
         yield bytes(rest)
-
-
-def _pieces(line: bytes, limit: int) -> Iterator[bytes]:
-    yield line[:limit]
-    for begin in range(limit, len(line), limit):
-        yield line[begin : begin + limit]
