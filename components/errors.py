@@ -20,13 +20,15 @@ class TriremeError(Exception):
 
     exit_status = 1
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    def __init__(self, message: str, detail: str = "", exit_status: int | None = None) -> None:
         shown = message
         if len(message) > LONGEST:
             shown = f"{message[: LONGEST - 500]} … {message[-500:]}"
         # What somebody has given may be in it, and must not move the cursor of who reads it.
         super().__init__(_CONTROL.sub("?", shown))
         self.detail = detail
+        if exit_status is not None:  # otherwise that of its kind
+            self.exit_status = exit_status
 
     def shown(self) -> str:
         """Returns the sentence as programs print it, below its detail."""

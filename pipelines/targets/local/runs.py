@@ -299,7 +299,7 @@ def _read(directory: Path) -> LocalRun | None:
         seconds=record.get("seconds", ended - record["started"]),
         record=record,
         started_in=Path(record.get("cwd", ".")),
-        error=_error(*record["error"]) if "error" in record else None,
+        error=TriremeError(*record["error"]) if "error" in record else None,
     )
 
 
@@ -307,9 +307,3 @@ def _last_sign(directory: Path) -> float:
     """Returns when a run that was lost has kept or printed something last."""
     signs = [directory / STEPS, *(directory / "workspace" / "steps").glob("*/output.log")]
     return max(file.stat().st_mtime for file in (directory / "run.json", *signs) if file.exists())
-
-
-def _error(sentence: str, detail: str, exit_status: int) -> TriremeError:
-    error = TriremeError(sentence, detail)
-    error.exit_status = exit_status
-    return error

@@ -314,11 +314,8 @@ def _last_record(records: list[dict[str, Any]], kind: str) -> Any:
 def _error(
     step: str, exit_status: int, records: list[dict[str, Any]], tail: list[str]
 ) -> TriremeError:
-    reported = _last_record(records, "error")
-    if reported:
-        error = TriremeError(reported["message"], reported["detail"])
-        error.exit_status = reported["exit_status"]
-        return error
+    if reported := _last_record(records, "error"):
+        return TriremeError(reported["message"], reported["detail"], reported["exit_status"])
     kfps = KfpLines()
     lines = [line for line in tail if not kfps.are(step, line)]
     return failure(step, exit_status, lines)
