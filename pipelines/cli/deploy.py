@@ -9,18 +9,13 @@ from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
 from trireme.components.say import say
 from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.registry import ServedModel
 
 TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
 
 
 def deploy(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL[@ALIAS|/VERSION]",
-            help="A registered model: by default its champion, else its newest version.",
-        ),
-    ],
+    model: ServedModel,
     kind: Annotated[
         str, typer.Option("--as", metavar="KIND", help="deployment (with a Service), or kserve.")
     ] = "deployment",

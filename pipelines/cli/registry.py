@@ -4,6 +4,13 @@ from typing import Annotated
 
 import typer
 
+ServedModel = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL[@ALIAS|/VERSION]",
+        help="A registered model: by default its champion, else its newest version.",
+    ),
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The registered model.")]
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.components.deployment.kinds import check_kind
 from trireme.components.errors import InputError
 from trireme.components.images import PYTORCH
 from trireme.components.signals import from_a_terminal, handled
+from trireme.pipelines.cli.registry import ServedModel
 
 if TYPE_CHECKING:
     from trireme.components.deployment.model_version import DownloadedModel
@@ -24,13 +26,7 @@ SHOWN = 1000  # characters of a request or an answer that are shown; more goes t
 
 
 def serve(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL[@ALIAS|/VERSION]",
-            help="A registered model: by default its champion, else its newest version.",
-        ),
-    ],
+    model: ServedModel,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
@@ -75,8 +71,7 @@ def _render(text: str, kind: str, image: str) -> None:
     from trireme.components.tracking import store
     from trireme.components.training.manifests import to_yaml
 
-    if kind not in ("kserve", "deployment"):
-        raise InputError(f"--render {kind!r}: must be kserve or deployment")
+    check_kind("--render", kind)
     uri = store.use()
     model = model_version.find(text)
     if model.note:
