@@ -1,5 +1,7 @@
 """Compile pipelines to kfp's intermediate representation, the YAML of Kubeflow Pipelines."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +20,10 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
         return pipeline
 
     def mount(graph: Any) -> None:
-        for claim, place in claims.items():
-            _mount(graph, claim, place)
+        for executor in graph.pipeline_spec.deployment_spec["executors"]:
+            with configured(graph, executor) as step:
+                for claim, place in claims.items():
+                    kubernetes.mount_pvc(step, claim, str(place))
 
     return replace(pipeline.changed(mount), claims=claims)
 
@@ -47,13 +51,11 @@ def write(pipeline: Pipeline, directory: Path) -> Path:
     return file
 
 
-def _mount(graph: Any, claim: str, place: Path) -> None:
-    """Mounts a claim in every step, which kfp can do only while it builds a pipeline."""
-    known = graph.platform_spec.platforms["kubernetes"].deployment_spec.executors
-    for name in graph.pipeline_spec.deployment_spec["executors"]:
-        task: Any = SimpleNamespace(
-            platform_config={"kubernetes": json_format.MessageToDict(known[name])}
-        )
-        kubernetes.mount_pvc(task, claim, str(place))
-        known[name].Clear()
-        known[name].update(task.platform_config["kubernetes"])
+@contextmanager
+def configured(graph: Any, executor: str) -> Iterator[Any]:
+    """Yields what kfp-kubernetes configures of a step as if the pipeline was still being built."""
+    known = graph.platform_spec.platforms["kubernetes"].deployment_spec.executors[executor]
+    config = {"kubernetes": json_format.MessageToDict(known)}
+    yield SimpleNamespace(platform_config=config)
+    known.Clear()
+    known.update(config["kubernetes"])

@@ -6,10 +6,8 @@ Training jobs have their own, in the parameter ``job``. What a pipeline says its
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Self
 
-from google.protobuf import json_format
 from kfp import kubernetes
 from pydantic import model_validator
 
@@ -28,6 +26,7 @@ from trireme.components.training.description.values import (
     SecretKey,
     VariableName,
 )
+from trireme.pipelines.compiling.ir import configured
 from trireme.pipelines.compiling.steps import executors, set_variables
 from trireme.pipelines.pipeline import Pipeline
 
@@ -142,7 +141,8 @@ def shaped(pipeline: Pipeline, shape: Shape) -> Pipeline:
         for step, executor in executors(graph.pipeline_spec).items():
             for each in _of(step, shape):
                 _set_container(described[executor]["container"], each)
-                _set_pod(of_kubernetes.deployment_spec.executors, executor, each)
+                with configured(graph, executor) as pod:
+                    _set_pod(pod, each)
 
     return pipeline.changed(change)
 
@@ -165,11 +165,8 @@ def _set_container(container: Any, shape: StepShape) -> None:
         set_variables(container, shape.env, instead_of=shape.secret_env)
 
 
-def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
-    """Sets what kfp can set only while it builds a pipeline."""
-    config = {"kubernetes": json_format.MessageToDict(known[executor])}
-    _remove_variables(config["kubernetes"], {*shape.env, *shape.secret_env})
-    task: Any = SimpleNamespace(platform_config=config)
+def _set_pod(task: Any, shape: StepShape) -> None:
+    _remove_variables(task.platform_config["kubernetes"], {*shape.env, *shape.secret_env})
     for label, value in shape.node_selector.items():
         kubernetes.add_node_selector(task, label, value)
     for taint in shape.tolerations:
@@ -184,8 +181,6 @@ def _set_pod(known: Any, executor: str, shape: StepShape) -> None:
             kubernetes.use_secret_as_volume(task, files.secret, files.mount)
         elif files.config_map:
             kubernetes.use_config_map_as_volume(task, files.config_map, files.mount)
-    known[executor].Clear()
-    known[executor].update(config["kubernetes"])
 
 
 def _remove_variables(pod: dict[str, Any], names: Collection[str]) -> None:
