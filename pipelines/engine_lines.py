@@ -1,8 +1,8 @@
 """What others print into the log of a step: kfp at length what its executor was given, and Argo."""
 
 import re
-from collections.abc import Callable
 
+from trireme.components.plain import plain
 from trireme.components.training.lines import LinePrinter
 
 _ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO) msg=.* argo=true(?: |$)", re.I)
@@ -31,9 +31,9 @@ class KfpLines:
 class StepLines(LinePrinter):
     """Prints the lines of steps, but for kfp's and Argo's."""
 
-    def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
-        """Starts with nothing printed; see ``LinePrinter``."""
-        super().__init__(shown, needs_reader=needs_reader)
+    def __init__(self) -> None:
+        """Starts with nothing printed; what nobody reads is not worth printing."""
+        super().__init__(plain, needs_reader=True)
         self._kfps = KfpLines()
 
     def __call__(self, step: str, line: str) -> None:

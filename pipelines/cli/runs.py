@@ -73,14 +73,12 @@ def logs(
     step: Annotated[str, typer.Option(help="Only this step, such as train or trial-000.")] = "",
 ) -> None:
     """Show the output of a run's steps, each line with its step."""
-    from trireme.components.plain import plain
     from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
     from trireme.pipelines.engine_lines import StepLines
 
-    lines = StepLines(plain, needs_reader=True)
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
-            target.logs(run, step, lines, follow=follow)
+            target.logs(run, step, StepLines(), follow=follow)
     except Interrupted as interruption:  # the run goes on
         raise typer.Exit(128 + interruption.number) from None
 

@@ -51,7 +51,13 @@ def advise(
     directory = jobs.make_directory(jobs_home(), job.name)
     look = _Look(seconds, job.world_size)
     try:
-        jobs.run(_apart(job, directory), directory, look.line, on_tick=look.is_enough)
+        # What replicas print is shown where the job fails.
+        jobs.run(
+            _apart(job, directory),
+            directory,
+            on_lines=lambda replica, lines: None,
+            on_tick=look.is_enough,
+        )
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     looking = look.looking
@@ -83,9 +89,6 @@ class _Look:
         self._seconds, self._peers = seconds, peers
         self._began, self._has_said = time.monotonic(), False
         self.looking: Looking | None = None
-
-    def line(self, replica: str, line: str) -> None:
-        """Takes in what a replica prints, which is shown where the job fails."""
 
     def is_enough(self, replicas: "Sequence[Replica]") -> bool:
         """Tells whether enough has been seen."""

@@ -24,16 +24,10 @@ TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answe
 class Connection:
     """Kubeflow Pipelines, as this user sees it; with one user only there is no namespace."""
 
-    def __init__(
-        self,
-        server: Server,
-        *,
-        patience: float = PATIENCE_OF_A_PERSON,
-        on_wait: Callable[[str], None] = lambda sentence: None,
-    ) -> None:
+    def __init__(self, server: Server, on_wait: Callable[[str], None]) -> None:
         """Finds the server and asks it whose it is."""
         self._server, self._on_wait = server, on_wait
-        self.patience = patience
+        self.patience = PATIENCE_OF_A_PERSON
         _check(server)
         self._client = Client.connect(server)
         health = self.ask("healthzs.healthz_service_get_healthz")

@@ -84,7 +84,7 @@ class Kubeflow(Remote[Run]):
     @cached_property
     def connection(self) -> Connection:
         """The server, which has answered once; from then on it may be away for as long as fits."""
-        connection = Connection(self._server, on_wait=say)
+        connection = Connection(self._server, say)
         if self.stays:
             connection.patience = PATIENCE
         return connection
