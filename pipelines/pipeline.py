@@ -124,9 +124,13 @@ class Pipeline:
     @property
     def images(self) -> set[str]:
         """The images that its steps name; not those that a parameter names."""
-        from trireme.pipelines.compiling.steps import images
-
-        return {image for _, image in images(self.spec) if "{{" not in image}
+        executors = self.spec.deployment_spec["executors"]
+        named = {
+            executor["container"]["image"]
+            for executor in executors.values()
+            if "container" in executor  # an importer has none
+        }
+        return {image for image in named if "{{" not in image}
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
