@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,29 +156,38 @@ def on_target(
             command(target=registry.open(target, given_options), **given)
 
         own = inspect.signature(command).parameters
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter("context", keyword, annotation=typer.Context),
-            *(
-                each.replace(kind=keyword)
-                for each in own.values()
-                if each.name not in ("target", "context", "loading")
-            ),
-            *(
-                inspect.Parameter(name, keyword, annotation=kind, default=value)
-                for name, (kind, value) in LOADING.items()
-                if name in loading
-            ),
-            inspect.Parameter("target", keyword, default=default, annotation=_annotation(known)),
-            inspect.Parameter("workspace", keyword, default="", annotation=Workspace),
-            *(_parameter(option) for option in options.values()),
-        ]
-        called.__name__, called.__doc__ = command.__name__, command.__doc__
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {each.name: each.annotation for each in parameters}
-        return called
+        more = {name: option for name, option in LOADING.items() if name in loading}
+        more |= {"target": (_annotation(known), default), "workspace": (Workspace, "")}
+        more |= {name: (_of_place(option), option.default) for name, option in options.items()}
+        more["context"] = (typer.Context, None)
+        return declared(called, command, ("target", "context", "loading"), more)
 
     return decorate
+
+
+def declared(
+    called: Callable[..., None],
+    command: Callable[..., None],
+    given: Collection[str],
+    more: Mapping[str, tuple[Any, Any]],
+) -> Callable[..., None]:
+    """Returns what is called for a command, with the parameters that Typer is to see.
+
+    Args:
+        given: The command's own parameters that are no options.
+        more: Types and defaults of options that it has besides.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = inspect.signature(command).parameters.values()
+    parameters = [each.replace(kind=keyword) for each in own if each.name not in given]
+    parameters += [
+        inspect.Parameter(name, keyword, annotation=kind, default=default)
+        for name, (kind, default) in more.items()
+    ]
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
 
 
 def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, dict[str, str]]:
@@ -198,19 +207,14 @@ def _annotation(known: tuple[str, ...]) -> Any:
     return Annotated[str, typer.Option(metavar="TARGET", help=words)]
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _of_place(option: Option) -> Any:
     setting = typer.Option(
         *(option.flags or [f"--{option.name.replace('_', '-')}"]),
         metavar=option.metavar,
         envvar=list(option.variables) or None,
         help=option.help,
     )
-    return inspect.Parameter(
-        option.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=option.default,
-        annotation=Annotated[str, setting],
-    )
+    return Annotated[str, setting]
 
 
 def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:

@@ -3,14 +3,14 @@
 import os
 import shlex
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from trireme.components.errors import InputError
 from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.job.options import JobName, Local
-from trireme.pipelines.cli.job.places import jobs_of
+from trireme.pipelines.cli.job.options import JobName
+from trireme.pipelines.cli.job.places import on_jobs
 from trireme.pipelines.cli.target import Workspace
 
 
@@ -51,27 +51,15 @@ def scale(
     typer.echo(f"{name} gets {workers} workers")
 
 
-def cancel(
-    name: JobName,
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def cancel(jobs: Any, place: Any, name: JobName) -> None:
     """Stop a job and keep its record."""
-    jobs, place = jobs_of(local, namespace, context)
     jobs.cancel(place, name)
     typer.echo(f"{name} cancelled")
 
 
-def delete(
-    name: JobName,
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def delete(jobs: Any, place: Any, name: JobName) -> None:
     """Delete a job and its records; stop it first if it runs."""
-    jobs, place = jobs_of(local, namespace, context)
     jobs.delete(place, name)
     typer.echo(f"{name} deleted")

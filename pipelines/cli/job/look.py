@@ -2,16 +2,14 @@
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trireme.components.plain import plain
 from trireme.pipelines.cli import tensorboard
-from trireme.pipelines.cli.cluster import Context, Namespace
-from trireme.pipelines.cli.job.options import JobName, Local
-from trireme.pipelines.cli.job.places import jobs_of, printer
-from trireme.pipelines.cli.target import Workspace
+from trireme.pipelines.cli.job.options import JobName
+from trireme.pipelines.cli.job.places import on_jobs, printer
 from trireme.pipelines.tables import age, lines, table, watch
 
 if TYPE_CHECKING:
@@ -21,14 +19,9 @@ if TYPE_CHECKING:
 PAUSE = 2.0  # seconds between two looks at what a job uses
 
 
-def list_jobs(
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def list_jobs(jobs: Any, place: Any, local: bool) -> None:
     """List the jobs there are."""
-    jobs, place = jobs_of(local, namespace, context)
     if local:
         rows = [
             [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
@@ -50,15 +43,9 @@ def list_jobs(
         typer.echo(f"no jobs in namespace {place.namespace}", err=True)
 
 
-def status(
-    name: JobName,
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def status(jobs: Any, place: Any, local: bool, name: JobName) -> None:
     """Show a job, its replicas, and the reasons for their states."""
-    jobs, place = jobs_of(local, namespace, context)
     if local:
         job = jobs.find(place, name)
         typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
@@ -96,35 +83,27 @@ def status(
     )
 
 
+@on_jobs
 def logs(
+    jobs: Any,
+    place: Any,
     name: JobName,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow until the job ends.")
     ] = False,
     replica: Annotated[str, typer.Option(help="Only this replica, such as worker-0.")] = "",
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
 ) -> None:
     """Show the output of a job's replicas, each line with its replica."""
     lines = printer(needs_reader=True)
-    jobs, place = jobs_of(local, namespace, context, stays=follow)
     with suppress(BrokenPipeError):
         jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
 
 
-def top(
-    name: JobName,
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def top(jobs: Any, place: Any, local: bool, name: JobName) -> None:
     """Show what each replica of a running job uses; at a terminal, until Ctrl-C."""
     from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 
-    jobs, place = jobs_of(local, namespace, context)
     try:
         with handled(interrupt, from_a_terminal()):
             watch(lambda: _used(jobs.usage(place, name), "PID" if local else "NODE"), PAUSE)
@@ -160,14 +139,7 @@ def amount(amounts: "Amounts", resource: str) -> str:
     return shown(resource, amounts[resource]) if resource in amounts else "-"
 
 
-def open_tensorboard(
-    name: JobName,
-    port: tensorboard.Port = None,
-    local: Local = False,
-    namespace: Namespace = "",
-    context: Context = "",
-    workspace: Workspace = "",
-) -> None:
+@on_jobs
+def open_tensorboard(jobs: Any, place: Any, name: JobName, port: tensorboard.Port = None) -> None:
     """Open TensorBoard with what a job's program has written for it."""
-    jobs, place = jobs_of(local, namespace, context)
     tensorboard.show(f"job {name}", lambda folder: jobs.event_files(place, name, folder), port)

@@ -1,11 +1,14 @@
 """Where jobs are, here or on a cluster, and how their lines are shown."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.plain import plain
-from trireme.pipelines.cli.cluster import connect
-from trireme.pipelines.cli.job.options import refuse_a_place
+from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.job.options import Local, refuse_a_place
+from trireme.pipelines.cli.target import Workspace, declared
 
 if TYPE_CHECKING:
     from trireme.components.training.lines import LinePrinter
@@ -18,16 +21,34 @@ def jobs_home() -> Path:
     return home() / "jobs"
 
 
-def jobs_of(local: bool, namespace: str, context: str, stays: bool = False) -> tuple[Any, Any]:
-    """Returns the module that knows the jobs, here or on a cluster, and the place of the jobs."""
-    if local:
-        from trireme.components.training.local import jobs as here
+def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that say where its jobs are.
 
-        refuse_a_place(namespace, context)
-        return here, jobs_home()
-    from trireme.components.training.cluster import jobs as there
+    It gets the module that knows them, here or on a cluster, as ``jobs``, and their place, which
+    all functions of that take, as ``place``; also ``local``, if it takes that.
+    """
+    takes_local = "local" in inspect.signature(command).parameters
 
-    return there, connect(namespace, context, stays)
+    def called(local: bool, namespace: str, context: str, workspace: str, **given: Any) -> None:
+        if local:
+            from trireme.components.training.local import jobs as here
+
+            refuse_a_place(namespace, context)
+            given |= {"jobs": here, "place": jobs_home()}
+        else:
+            from trireme.components.training.cluster import jobs as there
+
+            stays = given.get("follow", False)
+            given |= {"jobs": there, "place": connect(namespace, context, stays)}
+        command(**given, **({"local": local} if takes_local else {}))
+
+    options = {
+        "local": (Local, False),
+        "namespace": (Namespace, ""),
+        "context": (Context, ""),
+        "workspace": (Workspace, ""),
+    }
+    return declared(called, command, ("jobs", "place", "local"), options)
 
 
 def printer(needs_reader: bool = False) -> "LinePrinter":
