@@ -27,9 +27,9 @@ class Option:
     """
 
     name: str
-    about: str
     help: str
-    metavar: str
+    metavar: str = "TEXT"
+    about: str = REACH
     variables: tuple[str, ...] = ()
     default: str = ""
     flags: tuple[str, ...] = ()
@@ -52,17 +52,13 @@ class TargetEntry:
 
 NAMESPACE = Option(
     "namespace",
-    REACH,
     "Your namespace, in a multi-user Kubeflow.",
-    "TEXT",
     variables=("KFP_NAMESPACE",),
     flags=("--namespace", "-n"),
 )
 CONTEXT = Option(
     "kube_context",
-    REACH,
     "Context of the KUBECONFIG; default: the current one.",
-    "TEXT",
     flags=("--context",),
 )
 
@@ -76,21 +72,18 @@ TARGETS = {
         (
             Option(
                 "endpoint",
-                REACH,
                 "URL of Kubeflow Pipelines; default: through the KUBECONFIG.",
                 "URL",
                 variables=("KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"),
             ),
             Option(
                 "token_file",
-                REACH,
                 "File with a token for it; or give the token in KFP_EXISTING_TOKEN.",
                 "FILE",
                 variables=("KF_PIPELINES_SA_TOKEN_PATH",),
             ),
             Option(
                 "ca_file",
-                REACH,
                 "File with CA certificates for it.",
                 "FILE",
                 variables=("REQUESTS_CA_BUNDLE",),
@@ -99,9 +92,9 @@ TARGETS = {
             CONTEXT,
             Option(
                 "kubeflow_time_zone",
-                SCHEDULE,
                 "CRON_SCHEDULE_TIMEZONE of Kubeflow's schedule controller.",
                 "ZONE",
+                SCHEDULE,
                 variables=("KFP_TIME_ZONE",),
                 default="UTC",
             ),
@@ -115,9 +108,9 @@ TARGETS = {
             CONTEXT,
             Option(
                 "service_account",
-                BUILD,
                 "With --target argo: service account of the steps' pods.",
                 "NAME",
+                BUILD,
                 default="trireme",
             ),
         ),
