@@ -51,6 +51,14 @@ def check_port(port: int) -> None:
             raise _unusable(port, str(error.strerror).lower()) from None
 
 
+def listens(port: int) -> bool:
+    """Tells whether a server takes connections on a port of this machine."""
+    with contextlib.suppress(OSError):
+        socket.create_connection((HOST, port), timeout=1).close()
+        return True
+    return False
+
+
 def log_file(port: int) -> Path:
     """Returns the file that holds what the server on a port prints."""
     return home() / "serving" / f"{port}.log"
@@ -75,7 +83,7 @@ class Server:
     def first_answer(self, request: str) -> str:
         """Waits until the server has loaded the model, and really predicts."""
         limit = time.monotonic() + START_LIMIT
-        while not self._listens():
+        while not listens(self._port):  # which MLflow's server does once the model is loaded
             if self._process.poll() is not None:
                 self.wait()
             if time.monotonic() > limit:
@@ -124,13 +132,6 @@ class Server:
         self._process.terminate()
         self._process.wait()
         self._reader.join(GRACE)
-
-    def _listens(self) -> bool:
-        """Whether it takes connections, which MLflow's server does once the model is loaded."""
-        with contextlib.suppress(OSError):
-            socket.create_connection((HOST, self._port), timeout=1).close()
-            return True
-        return False
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,6 @@ from trireme.pipelines.cli.target import on_target
 if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
 
-HOST = "127.0.0.1"
 GRACE = 5.0  # seconds that it gets to end
 EVERY = 5.0  # seconds between two looks for more; it reads its files as often
 POLL = 0.1  # seconds between two looks whether it listens
@@ -80,6 +78,7 @@ def show(name: str, bring: Bring, port: int | None) -> None:
 
 
 def _serve(name: str, folder: Path, port: int, bring: Bring | None) -> None:
+    from trireme.components.deployment.serving import HOST, listens
     from trireme.components.training.local.supervised import supervised
 
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder)]
@@ -91,7 +90,7 @@ def _serve(name: str, folder: Path, port: int, bring: Bring | None) -> None:
     reader = threading.Thread(target=_read, args=(process, tail), daemon=True)
     reader.start()
     try:
-        while process.poll() is None and not _listens(port):
+        while process.poll() is None and not listens(port):
             time.sleep(POLL)
         if process.poll() is None:
             typer.echo(f"http://{HOST}:{port}/ shows {name}; Ctrl-C stops it")
@@ -122,10 +121,3 @@ def _read(process: "subprocess.Popen[bytes]", tail: deque[str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         tail.append(line.decode(errors="replace").rstrip())
-
-
-def _listens(port: int) -> bool:
-    with suppress(OSError):
-        socket.create_connection((HOST, port), timeout=1).close()
-        return True
-    return False
