@@ -24,14 +24,7 @@ def authorizations(server):
 @pytest.fixture
 def impatient(monkeypatch):
     """Makes every wait for the server a short one."""
-    monkeypatch.setattr(
-        connection.Connection.__init__,
-        "__kwdefaults__",
-        {
-            "patience": 0.05,
-            "on_wait": lambda sentence: None,
-        },
-    )
+    monkeypatch.setattr(connection, "PATIENCE_OF_A_PERSON", 0.05)
 
 
 def test_a_token_comes_from_a_file_and_is_read_again_for_each_request(kubeflow, tmp_path):
@@ -103,7 +96,7 @@ def test_a_server_that_is_away_is_waited_for_and_then_named(trireme, kubeflow, i
 
 def test_a_server_that_keeps_failing_is_given_up(trireme, kubeflow, impatient, monkeypatch):
     # A machine that is busy with other tests may take a while for the first answer alone.
-    monkeypatch.setitem(connection.Connection.__init__.__kwdefaults__, "patience", 1.0)
+    monkeypatch.setattr(connection, "PATIENCE_OF_A_PERSON", 1.0)
     kubeflow.faults += ["503"] * 5000
     status, _, errors = listing(trireme)
     assert (status, errors.count("\n")) == (1, 1)
