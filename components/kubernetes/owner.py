@@ -12,7 +12,8 @@ from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
-from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
+from trireme.components.kubernetes.resources import PODS, WORKFLOWS
+from trireme.components.kubernetes.step_pods import node_of
 
 TEMPLATE = "ARGO_TEMPLATE"
 """A variable of Argo's containers: the template that a pod is made from."""
@@ -76,7 +77,7 @@ def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
             return True
     except TriremeError:
         return False
-    attempt = re.search(r"\((\d+)\)$", (pod["metadata"].get("annotations") or {}).get(NODE, ""))
+    attempt = re.search(r"\((\d+)\)$", node_of(pod))
     if not attempt or int(attempt[1]) >= _attempts(pod):
         return False
     limit, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")

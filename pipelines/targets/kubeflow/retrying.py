@@ -14,7 +14,8 @@ from typing import Any
 from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import NotFound
-from trireme.components.kubernetes.resources import NODE, PODS, WORKFLOWS
+from trireme.components.kubernetes.resources import PODS, WORKFLOWS
+from trireme.components.kubernetes.step_pods import WORKFLOW, node_of
 from trireme.pipelines.targets import workspaces
 from trireme.pipelines.targets.kubeflow import runs
 from trireme.pipelines.targets.kubeflow.connection import Connection
@@ -57,12 +58,11 @@ def _forget_hooks(cluster: Cluster, workflow: str) -> None:
     """Takes the nodes of exit handlers out of a Workflow, and their pods, whose names recur."""
     # As the retry has left it: a node that it took out must not come back by a part of it.
     nodes = cluster.get(WORKFLOWS, workflow, cluster.namespace)["status"]["nodes"]
-    selector = f"workflows.argoproj.io/workflow={workflow}"
-    for pod in cluster.items(PODS, cluster.namespace, labelSelector=selector):
-        metadata = pod["metadata"]
-        if HOOK in (metadata.get("annotations") or {}).get(NODE, ""):
+    for pod in cluster.items(PODS, cluster.namespace, labelSelector=f"{WORKFLOW}={workflow}"):
+        if HOOK in node_of(pod):
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             with suppress(NotFound):  # gone by itself
-                cluster.delete(PODS, metadata["name"], cluster.namespace, metadata["uid"])
+                cluster.delete(PODS, name, cluster.namespace, uid)
     gone = {key for key, node in nodes.items() if HOOK in node["name"]}
     changed: dict[str, Any] = dict.fromkeys(gone)
     for key, node in nodes.items():
