@@ -65,17 +65,15 @@ def _picture(target: "Target", name: str) -> "Picture":
         picture.ended = found.ended_at
         error = target.error(found)
         picture.message = str(error) if error else ""
-    steps = target.steps(found)
-    results = target.results(found, steps)
     pictures = [
         StepPicture(
             step.name,
             step.state,
             began=step.began or None,
             ended=step.began + step.seconds if step.began and step.has_ended else None,
-            result=results.get(step.name, ""),
+            result=step.result,
         )
-        for step in steps
+        for step in target.told(found)
     ]
     trials = [step for step in pictures if not target.is_here and _is_trial(step)]
     picture.add(step for step in pictures if step not in trials)

@@ -51,12 +51,10 @@ def status(target: "Target", run: RunName) -> None:
     console.print(f"{found.name}: {found.state}, {found.seconds:.0f} s", "bold")
     if found.message:
         console.print(found.message)
-    steps = target.steps(found)
-    results = target.results(found, steps)
-    rows = []
-    for step in steps:
-        seconds = f"{step.seconds:.0f}" if step.seconds else ""
-        rows.append([step.name, step.state, seconds, results.get(step.name, "")])
+    rows = [
+        [step.name, step.state, f"{step.seconds:.0f}" if step.seconds else "", step.result]
+        for step in target.told(found)
+    ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
     came_of_it = target.outcome(found) if found.state in ENDED else {}
     console.facts(came_of_it | found.facts)

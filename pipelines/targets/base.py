@@ -5,7 +5,7 @@ when it is first used. What a place cannot do it refuses itself, in one sentence
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -228,6 +228,12 @@ class Target(Generic[R]):
         """Returns what steps have come to, in a few words, by their names."""
         return {step.name: step.result for step in steps}
 
+    def told(self, run: R) -> list[Step]:
+        """Returns the steps of a run that have begun, in order, with what they have come to."""
+        steps = self.steps(run)
+        results = self.results(run, steps)
+        return [replace(step, result=results.get(step.name, "")) for step in steps]
+
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run that has ended, in a person's words, as far as is known."""
         raise self._cannot("show runs")
@@ -238,12 +244,10 @@ class Target(Generic[R]):
             return None
         if run.state == "KILLED":
             return TriremeError(f"run {run.name} was cancelled")
-        steps = self.steps(run)
-        results = self.results(run, steps)
-        failed = [step.name for step in steps if step.state == "FAILED"]
-        at = f" at {', '.join(failed)}" if failed else ""
+        failed = [step for step in self.told(run) if step.state == "FAILED"]
+        at = f" at {', '.join(step.name for step in failed)}" if failed else ""
         # Kubeflow itself says no more than that it failed.
-        reason = next((results[name] for name in failed if results.get(name)), run.message)
+        reason = next((step.result for step in failed if step.result), run.message)
         return StepFailed(f"run {run.name} failed{at}" + (f": {reason}" if reason else ""))
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:

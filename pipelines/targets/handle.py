@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -242,9 +241,7 @@ class RunHandle:
     def _look(self) -> tuple[base.Run, list[Step]]:
         with self._one_at_a_time:
             run = self._target.find(self._key)
-            steps = self._target.steps(run)
-            results = self._target.results(run, steps)
-            return run, [replace(step, result=results.get(step.name, "")) for step in steps]
+            return run, self._target.told(run)
 
     def _client(self) -> Any:
         from filelock import FileLock
