@@ -64,7 +64,7 @@ def may(
     }
     reviews, place = (ACCOUNT_REVIEWS, namespace) if who else (ACCESS_REVIEWS, "")
     review = {
-        "apiVersion": f"{reviews.group}/{reviews.version}",
+        "apiVersion": reviews.api_version,
         "kind": "LocalSubjectAccessReview" if who else "SelfSubjectAccessReview",
         "metadata": {"namespace": place},
         "spec": (who or {}) | {"resourceAttributes": asked},
@@ -90,7 +90,7 @@ def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[
 def _username(cluster: Cluster) -> str:
     """Returns whom the cluster takes this user for; empty where it does not tell."""
     review = {
-        "apiVersion": f"{SELF_REVIEWS.group}/{SELF_REVIEWS.version}",
+        "apiVersion": SELF_REVIEWS.api_version,
         "kind": "SelfSubjectReview",
         "metadata": {},
     }

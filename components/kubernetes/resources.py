@@ -13,6 +13,11 @@ class Resource:
     provider: str = field(default="", kw_only=True)
 
     @property
+    def api_version(self) -> str:
+        """As in ``apiVersion:`` of a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def title(self) -> str:
         """What a person calls it."""
         return self.full_name
@@ -24,7 +29,7 @@ class Resource:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Returns the path of the resource, or of one object of it."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        root = f"/{'apis' if self.group else 'api'}/{self.api_version}"
         scope = f"namespaces/{namespace}" if namespace else ""
         return "/".join(filter(None, [root, scope, self.plural, name, subresource]))
 

@@ -27,11 +27,6 @@ class Kind(Resource):
     keeps_time: bool = True
 
     @property
-    def api_version(self) -> str:
-        """As in ``apiVersion:`` of a manifest."""
-        return f"{self.group}/{self.version}"
-
-    @property
     def title(self) -> str:
         """What a person calls it."""
         return f"{self.name} ({self.api_version})"

@@ -208,9 +208,9 @@ CONTROLLERS = {
 def _made(cluster: Cluster, served: set[str]) -> list[Resource]:
     """Returns what Trireme makes, as far as the cluster has it."""
     kinds: tuple[Resource, ...] = (*KINDS.values(), WORKFLOWS)
-    versions = {f"{kind.group}/{kind.version}" for kind in kinds} & served
+    versions = {kind.api_version for kind in kinds} & served
     found = {version: _resources(cluster, version) for version in versions}
-    return [kind for kind in kinds if kind.plural in found.get(f"{kind.group}/{kind.version}", ())]
+    return [kind for kind in kinds if kind.plural in found.get(kind.api_version, ())]
 
 
 def _kinds(
