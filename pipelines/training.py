@@ -144,14 +144,13 @@ def check_training(
     for file in requirements.files(parameters["requirements"]):
         _check_file("requirements", file, parameters, claims)
     base_model.check(*(parameters[name] for name in BASE_MODEL), claims=claims)
-    given: dict[str, Any] = NOT_EVERYWHERE | parameters
     job = trainings(framework, parameters).job
     check_program("entrypoint", job.entrypoint or "", parameters, claims)
     if claims is None:
         installed.check(job)
         packages.check_here(framework, parameters)
     # What a cluster's prices are is known there.
-    bill.check(given["budget"], render(job) if claims is None else None)
+    bill.check(parameters.get("budget", 0.0), render(job) if claims is None else None)
     if claims is not None and job.operator == "trainer":
         render(job, "trainer")  # says what a TrainJob has nothing for
     pipeline_run.check(parameters["experiment"])
