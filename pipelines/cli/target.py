@@ -39,52 +39,37 @@ SecretEnv = Annotated[
     ),
 ]
 
-LOADING: dict[str, tuple[Any, Any]] = {
-    "dataset_claims": (
-        Annotated[
-            list[str],
-            typer.Option(
-                "--dataset-claim",
-                metavar="CLAIM",
-                help="A PVC for dataset_uri pvc://CLAIM/path; repeatable.",
-            ),
-        ],
+
+def _option(kind: Any, default: Any, *flags: str, **about: Any) -> tuple[Any, Any]:
+    return Annotated[kind, typer.Option(*flags, **about)], default
+
+
+LOADING = {
+    "dataset_claims": _option(
+        list[str],
         [],
+        "--dataset-claim",
+        metavar="CLAIM",
+        help="A PVC for dataset_uri pvc://CLAIM/path; repeatable.",
     ),
-    "cache_claim": (
-        Annotated[
-            str, typer.Option(metavar="CLAIM", help="A PVC for datasets that all runs share.")
-        ],
-        "",
+    "cache_claim": _option(
+        str, "", metavar="CLAIM", help="A PVC for datasets that all runs share."
     ),
-    "storage_class": (
-        Annotated[str, typer.Option(metavar="NAME", help="StorageClass of each run's workspace.")],
-        "",
-    ),
-    "shape": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                metavar="FILE", help="YAML file: what pods of steps get, the workspace's size."
-            ),
-        ],
+    "storage_class": _option(str, "", metavar="NAME", help="StorageClass of each run's workspace."),
+    "shape": _option(
+        Path | None,
         None,
+        metavar="FILE",
+        help="YAML file: what pods of steps get, the workspace's size.",
     ),
-    "images": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                metavar="FILE", help="YAML file that maps image names to images with digests."
-            ),
-        ],
+    "images": _option(
+        Path | None,
         None,
+        metavar="FILE",
+        help="YAML file that maps image names to images with digests.",
     ),
-    "parallelism": (
-        Annotated[
-            int | None,
-            typer.Option(min=1, metavar="N", help="Trainings of a sweep at once; default: 4."),
-        ],
-        None,
+    "parallelism": _option(
+        int | None, None, min=1, metavar="N", help="Trainings of a sweep at once; default: 4."
     ),
 }
 """What ``loading.loaded`` takes besides pipelines, as options with their defaults."""
@@ -158,7 +143,7 @@ def on_target(
         own = inspect.signature(command).parameters
         more = {name: option for name, option in LOADING.items() if name in loading}
         more |= {"target": (_annotation(known), default), "workspace": (Workspace, "")}
-        more |= {name: (_of_place(option), option.default) for name, option in options.items()}
+        more |= {name: _of_place(option) for name, option in options.items()}
         more["context"] = (typer.Context, None)
         return declared(called, command, ("target", "context", "loading"), more)
 
@@ -207,14 +192,15 @@ def _annotation(known: tuple[str, ...]) -> Any:
     return Annotated[str, typer.Option(metavar="TARGET", help=words)]
 
 
-def _of_place(option: Option) -> Any:
-    setting = typer.Option(
+def _of_place(option: Option) -> tuple[Any, Any]:
+    return _option(
+        str,
+        option.default,
         *(option.flags or [f"--{option.name.replace('_', '-')}"]),
         metavar=option.metavar,
         envvar=list(option.variables) or None,
         help=option.help,
     )
-    return Annotated[str, setting]
 
 
 def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:

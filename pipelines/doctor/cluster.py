@@ -218,8 +218,6 @@ def _kinds(
 ) -> Iterator[Fact]:
     for version, image in CONTROLLERS.items():
         kinds = [kind for kind in KINDS.values() if kind.api_version == version]
-        if not kinds:
-            continue
         names = " and ".join(kind.name for kind in kinds) if len(kinds) < 3 else "jobs"
         has = [kind for kind in kinds if kind in makes]
         if not has:
