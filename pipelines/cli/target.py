@@ -218,7 +218,7 @@ def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
 def _not_there(context: typer.Context, target: str) -> dict[str, Any]:
     """Returns options of a workspace that mean nothing at a target, as if they were not given."""
     return {
-        option.name: option.get_default(context)
+        option.name: option.default  # get_default would return what the workspace has
         for option in context.command.params
         if option.name in ON_CLUSTERS
         and target not in CLUSTERS

@@ -159,6 +159,19 @@ def test_a_workspace_is_the_default_of_options(repository, monkeypatch, given, e
     assert opened == [expected]
 
 
+def test_on_this_machine_nothing_of_a_workspace_counts_that_is_for_clusters(repository):
+    # Neither of the two files is there.
+    (repository / "trireme.yaml").write_text(
+        "workspaces: {w: {images: i.yaml, shape: s.yaml, dataset_claims: [nas], cache_claim: c}}"
+    )
+    planned = command("plan", "pytorch-training", "-w", "w")
+    assert planned.exit_code == 0, planned.output
+    assert planned.output == command("plan", "pytorch-training").output
+    refused = command("plan", "pytorch-training", "-w", "w", "--target", "kfp", "--no-check")
+    assert "--shape" in str(refused.exception)
+    assert "cannot be read: No such file or directory" in str(refused.exception)
+
+
 def test_a_pipeline_gets_the_claims_and_the_storage_class(repository, tmp_path):
     (repository / "images.yaml").write_text("ghcr.io/trireme/base:0.1.0: r/b@sha256:" + "0" * 64)
     made = command("compile", "pytorch-training", "-w", "team-a", "-o", str(tmp_path / "out"))
