@@ -142,7 +142,9 @@ def on_target(
 
         own = inspect.signature(command).parameters
         more = {name: option for name, option in LOADING.items() if name in loading}
-        more |= {"target": (_annotation(known), default), "workspace": (Workspace, "")}
+        words = " ".join(f"{name}: {TARGETS[name].help}." for name in known)
+        more["target"] = _option(str, default, metavar="TARGET", help=words)
+        more["workspace"] = (Workspace, "")
         more |= {name: _of_place(option) for name, option in options.items()}
         more["context"] = (typer.Context, None)
         return declared(called, command, ("target", "context", "loading"), more)
@@ -185,11 +187,6 @@ def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, 
     return {
         field: dict(pair.split("=", 1) for pair in pairs) for field, pairs in given.items() if pairs
     }
-
-
-def _annotation(known: tuple[str, ...]) -> Any:
-    words = " ".join(f"{name}: {TARGETS[name].help}." for name in known)
-    return Annotated[str, typer.Option(metavar="TARGET", help=words)]
 
 
 def _of_place(option: Option) -> tuple[Any, Any]:
