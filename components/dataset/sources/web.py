@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import requests
+from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from trireme.components import secrets
@@ -186,9 +187,7 @@ def body(answer: Any, length: int) -> Iterator[bytes]:
                 raise Fault("the answer ended early")
             length -= len(piece)
             yield piece
-    except (requests.RequestException, OSError) as error:
+    except OSError as error:
         raise Fault(why_broken(str(error))) from None
-    except Exception as error:
-        if type(error).__module__.startswith("urllib3"):
-            raise Fault("the connection broke") from None
-        raise
+    except HTTPError:
+        raise Fault("the connection broke") from None
