@@ -22,7 +22,7 @@ from trireme.components.dataset.copy_journal import CopyJournal
 from trireme.components.dataset.copying import Copy, Known
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
-from trireme.components.dataset.folders import remove, remove_unlisted, set_folders
+from trireme.components.dataset.folders import open_folders, remove, remove_unlisted
 from trireme.components.dataset.listing import Entry, in_order
 from trireme.components.dataset.lock import locked
 from trireme.components.dataset.patterns import selector
@@ -69,7 +69,7 @@ def _listed(dataset: Dataset, source: Source) -> list[Entry]:
 def _copied(dataset: Dataset, source: Source, entries: list[Entry], entry: CacheEntry) -> Staged:
     known = entry.known()
     entry.tree.mkdir(parents=True, exist_ok=True)
-    set_folders(entry.tree, 0o755)  # closed where a copy was killed at its very end
+    open_folders(entry.tree)  # closed where a copy was killed at its very end
     journal = CopyJournal(entry.partial, entries)
     _refuse_too_large(dataset, entries, known, journal, entry)
     remove_unlisted(entry.tree, entries)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from trireme.components.dataset.copying import Known
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.folders import remove, set_folders
+from trireme.components.dataset.folders import close_folders, remove
 from trireme.components.dataset.listing import Entry, packed, unpacked
 from trireme.components.dataset.sources import SourceFailed
 from trireme.components.errors import TriremeError
@@ -82,14 +82,8 @@ class CacheEntry:
 
     def make(self) -> None:
         """Makes the directories that the others are in."""
-        inside = (self.record, self.lock)
-        for directory in (
-            self.trees,
-            self.made,
-            self.used,
-            self.partial,
-            *(path.parent for path in inside),
-        ):
+        beside = self.record.parent, self.lock.parent
+        for directory in (self.trees, self.made, self.used, self.partial, *beside):
             directory.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):  # somebody else's, who has done it
                 directory.chmod(0o755)  # whatever the umask: others are to read it
@@ -164,7 +158,7 @@ class CacheEntry:
         whole.chmod(0o644)
         # Before the tree: a record without one counts for nothing, a tree without one is lost.
         whole.rename(self.record)
-        set_folders(self.tree, 0o555, but_itself=True)
+        close_folders(self.tree)
         try:
             self.tree.rename(target)
         except OSError as error:
@@ -188,14 +182,10 @@ class CacheEntry:
 
     def unusable(self, dataset: Dataset, error: OSError) -> TriremeError:
         """Returns the sentence for a cache that cannot be written to."""
+        why = str(error)
         if error.errno in _FULL:
-            return SourceFailed(
-                f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: "
-                f"{_FULL[error.errno]}; what was copied has been removed"
-            )
-        return SourceFailed(
-            f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: {error}"
-        )
+            why = f"{_FULL[error.errno]}; what was copied has been removed"
+        return SourceFailed(f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: {why}")
 
 
 def _are_as_they_were(folder: str, made: int, files: Iterable[Entry]) -> bool:

@@ -183,11 +183,6 @@ def of_fields(uri: str, fields: dict[str, Any], meant: type[Dataset] = Dataset) 
         raise InputError(f"{field or f'dataset_options.{place}'}: {told}") from None
 
 
-def check(uri: str) -> None:
-    """Refuses a dataset URI that cannot be staged here, or that names nothing."""
-    check_here(Dataset.from_text(uri))
-
-
 def check_here(dataset: Dataset) -> None:
     """Refuses a dataset that cannot be staged here, or that names nothing."""
     refuse_mounted(dataset)

@@ -8,24 +8,23 @@ from pathlib import Path
 from trireme.components.dataset.listing import Entry
 
 
-def set_folders(tree: Path, mode: int, but_itself: bool = False) -> None:
-    """Sets the mode of all folders of a tree.
+def open_folders(tree: Path) -> None:
+    """Makes all folders of a tree writable."""
+    for folder, _, _ in os.walk(tree):
+        Path(folder).chmod(0o755)
 
-    Args:
-        but_itself: Whether the tree's own directory is left, which cannot be moved without it.
-    """
-    for folder, _, _ in os.walk(tree, topdown=bool(mode & 0o200)):
-        if not but_itself or folder != str(tree):
-            Path(folder).chmod(mode)
-    if not but_itself and mode & 0o200:
-        tree.chmod(mode)
+
+def close_folders(tree: Path) -> None:
+    """Makes all folders in a tree read-only, but not its own, which could not be moved then."""
+    for folder, _, _ in os.walk(tree, topdown=False):
+        if folder != str(tree):
+            Path(folder).chmod(0o555)
 
 
 def remove(tree: Path) -> None:
     """Removes a directory, also one whose folders are read-only."""
     with contextlib.suppress(OSError):
-        tree.chmod(0o755)
-        set_folders(tree, 0o755)
+        open_folders(tree)
     shutil.rmtree(tree, ignore_errors=True)
 
 

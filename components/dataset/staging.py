@@ -7,13 +7,11 @@ from pathlib import Path
 from trireme.components.dataset import mounted, volumes
 from trireme.components.dataset.cache import fetch
 from trireme.components.dataset.cache_entry import Staged
-from trireme.components.dataset.description import Dataset, check
-from trireme.components.dataset.folders import remove, set_folders
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.folders import open_folders, remove
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home, in_a_pod
 from trireme.components.tracking import journal
-
-__all__ = ["Staged", "check", "stage"]
 
 
 def cache_of(workspace: Path) -> Path:
@@ -82,7 +80,7 @@ def _move(dataset: Dataset, destination: Path) -> Staged:
     try:
         staged = fetch(dataset, partial)
         tree = Path(staged.path)
-        set_folders(tree, 0o755)
+        open_folders(tree)
         if destination.is_symlink():
             destination.unlink()
         remove(destination)

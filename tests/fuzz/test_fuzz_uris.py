@@ -34,6 +34,10 @@ LONG = [
 ]
 
 
+def check_here(uri):
+    description.check_here(Dataset.from_text(uri))
+
+
 def check_model(uri, options):
     base_model.check(uri, "", options, claims=["nas"])
 
@@ -47,8 +51,7 @@ def test_a_dataset_is_taken_or_refused_in_a_sentence(uri, options):
     if isinstance(options, dict):
         read_or_refused(description.described, uri, "", options)
         read_or_refused(check_model, uri, options)
-    read_or_refused(Dataset.from_text, uri)
-    read_or_refused(description.check, uri)
+    read_or_refused(check_here, uri)
 
 
 @fuzz(

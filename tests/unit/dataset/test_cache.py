@@ -341,7 +341,7 @@ def killed_in(step, source, cache):
     assert process.exitcode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("step", ["set_folders", "remove"])
+@pytest.mark.parametrize("step", ["close_folders", "remove"])
 def test_a_copy_killed_at_its_very_end_is_not_lost(step, source, cache, monkeypatch):
     killed_in(step, source, cache)
     monkeypatch.setattr(LocalSource, "read", lambda *_: pytest.fail("it is read again"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trireme.components.dataset.description import Dataset, check
+from trireme.components.dataset.description import Dataset, check_here
 from trireme.components.dataset.uri import Place, absolute, place
 from trireme.components.errors import InputError
 
@@ -68,7 +68,7 @@ def test_a_uri_is_taken_apart(uri, kind, host, path):
 )
 def test_what_is_no_dataset_is_refused(uri, said):
     with pytest.raises(InputError, match=r"^dataset_uri ") as caught:
-        check(uri)
+        check_here(Dataset.from_text(uri))
     assert said in str(caught.value)
 
 
