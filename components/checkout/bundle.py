@@ -102,7 +102,7 @@ def of_directory(url: str, revision: str, has_mlflow: bool) -> Bundle:
             say(f"{url} travels {taken.in_words or 'as it is committed'}")
             return _packed(url, taken.repository, taken.commit, has_mlflow)
     snapshot.check_top(url)
-    directory = Path(url).expanduser().resolve()
+    directory = urls.directory(url)
     name = f"{revision or 'HEAD'}^{{commit}}"
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
         repository = Path(folder, "git")

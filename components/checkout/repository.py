@@ -120,12 +120,17 @@ def _fetch(origin: Origin, extent: str, *names: str, at: Path) -> subprocess.Com
     return result
 
 
+def _fetch_everything(origin: Origin, extent: str, at: Path) -> None:
+    """Fetches all branches and tags, as far as the extent says."""
+    result = _fetch(origin, extent, *_EVERYTHING, at=at)
+    if result.returncode != 0:
+        raise unreadable(origin.source, result.stderr, origin.secret)
+
+
 def _deepen(origin: Origin, commit: str, repository: Path) -> str:
     """Fetches more and more history until it holds a commit that the server won't give by id."""
     for depth in (*(f"--depth={depth}" for depth in _DEPTHS), "--unshallow"):
-        result = _fetch(origin, depth, *_EVERYTHING, at=repository)
-        if result.returncode != 0:
-            raise unreadable(origin.source, result.stderr, origin.secret)
+        _fetch_everything(origin, depth, repository)
         if git("cat-file", "-e", f"{commit}^{{commit}}", at=repository).returncode == 0:
             return commit
         if not (repository / ".git" / "shallow").exists():
@@ -137,9 +142,7 @@ def _full(origin: Origin, short: str, repository: Path) -> str:
     """Returns the only commit whose id begins so; servers find none by less than all of it."""
     commits = repository / ".git" / "commits"
     must("make a repository", git("init", "--quiet", "--bare", "--template=", str(commits)))
-    result = _fetch(origin, "--filter=tree:0", *_EVERYTHING, at=commits)
-    if result.returncode != 0:
-        raise unreadable(origin.source, result.stderr, origin.secret)
+    _fetch_everything(origin, "--filter=tree:0", commits)
     full = _commit(short, short, origin, commits)
     shutil.rmtree(commits)
     return full

@@ -85,13 +85,13 @@ class _Changes(NamedTuple):
 
 def is_meant(url: str, revision: str) -> bool:
     """Whether a working tree is meant as it is: a directory, and no commit of it."""
-    is_ours = bool(url) and not revision and not in_a_pod()
-    return is_ours and urls.is_directory(url) and (_directory(url) / ".git").exists()
+    is_ours = not revision and not in_a_pod() and urls.is_directory(url)
+    return is_ours and (urls.directory(url) / ".git").exists()
 
 
 def check_top(url: str) -> None:
     """Refuses a folder of a working tree that is not its top."""
-    directory = _directory(url)
+    directory = urls.directory(url)
     top = shadow.top(directory)
     if top and top != directory:
         raise InputError(
@@ -102,7 +102,7 @@ def check_top(url: str) -> None:
 
 def check(url: str) -> None:
     """Refuses a working tree with more that is not committed than anybody would want to copy."""
-    directory = _directory(url)
+    directory = urls.directory(url)
     with shadow.of(directory) as ours:
         changes = _changes(directory, ours)
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
@@ -117,7 +117,7 @@ def check(url: str) -> None:
 
 def is_left_out(url: str, path: str) -> bool:
     """Whether a file of a working tree is not committed, and .gitignore names it."""
-    directory = _directory(url)
+    directory = urls.directory(url)
     with shadow.of(directory) as ours:
         named = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
         found = git(*named, "--", f":(literal){path}", at=directory, environment=ours)
@@ -129,7 +129,7 @@ def taken(url: str) -> Iterator[Snapshot]:
     """Gives a working tree as it is now, for as long as this is entered."""
     check(url)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
-        yield _take(_directory(url), Path(folder, "git"))
+        yield _take(urls.directory(url), Path(folder, "git"))
 
 
 def _take(directory: Path, into: Path) -> Snapshot:
@@ -192,10 +192,6 @@ def _is_page(file: Path) -> bool:
 def _shown(names: list[str]) -> list[str]:
     """Returns names as text, also those that are none in UTF-8."""
     return [os.fsencode(name).decode(errors="backslashreplace") for name in names]
-
-
-def _directory(url: str) -> Path:
-    return Path(url).expanduser().resolve()
 
 
 def _size(file: Path) -> int:

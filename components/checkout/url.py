@@ -23,8 +23,6 @@ _CREDENTIALS = re.compile(
     r"|\w+://[\w-]+:\d+/[^\s?#]*@",
     re.IGNORECASE,
 )
-
-
 _BUNDLE = re.compile(r"bundle://(?P<place>configmap|mlflow)/(?P<commit>[0-9a-f]{40})")
 
 
@@ -79,13 +77,13 @@ def source(url: str) -> str:
     """Returns the URL of a repository for git; a directory becomes a ``file://`` URL."""
     if server(url) or bundle(url):
         return url
-    directory = path(url) if is_local(url) else Path(url).expanduser().resolve()
-    if in_a_pod() and not _is_on_a_volume(directory):
+    place = path(url) if is_local(url) else directory(url)
+    if in_a_pod() and not _is_on_a_volume(place):
         raise InputError(
             f"code_url {url!r}: in a pod a repository must be on a mounted volume, such as the "
             "run's workspace, or come from a server"
         )
-    return directory.as_uri()
+    return place.as_uri()
 
 
 def of_submodule(url: str, parent: str) -> str:
@@ -140,6 +138,11 @@ def _joined(parent: str, relative: str) -> str:
             separator = "/" if "/" in base else ":"
             base = base.rpartition(separator)[0]
     return f"{base}{separator}{relative}"
+
+
+def directory(path: str) -> Path:
+    """Returns the directory of this machine that a path means."""
+    return Path(path).expanduser().resolve()
 
 
 def is_directory(url: str) -> bool:
