@@ -37,16 +37,14 @@ def explained() -> Iterator[None]:
 
 def of(module: str) -> str:
     """Returns the extra that brings a module; empty for any other module."""
-    wanted = _normal(BROUGHT_BY.get(module, module))
+    from packaging.utils import canonicalize_name
+
+    wanted = canonicalize_name(BROUGHT_BY.get(module, module))
     try:
         required = requires("trireme") or []
     except PackageNotFoundError:  # run from its source, without an installation
         return ""
     found = (_REQUIREMENT.match(one) for one in required)
-    extras = [one[2] for one in found if one and _normal(one[1]) == wanted]
+    extras = [one[2] for one in found if one and canonicalize_name(one[1]) == wanted]
     # A framework's own extra may list it too; what asks here is of no framework.
     return "models" if "models" in extras else next(iter(extras), "")
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
