@@ -10,7 +10,7 @@ from trireme.components.report import of_workspace
 from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, state_of
 from trireme.components.tracking import journal
 from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
-from trireme.components.tracking.client import client
+from trireme.components.tracking.client import PARENT, client
 from trireme.components.training import timeline
 from trireme.components.training.advice import TAG as ADVICE
 from trireme.components.training.preflight import report as preflight
@@ -18,11 +18,7 @@ from trireme.components.training.preflight import report as preflight
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-ABOVE = "mlflow.parentRunId"
-"""The tag of a nested run that names the one that it is nested in."""
-
 HISTORIES = 400  # metrics whose history MLflow is asked for
-SIZE_LIMIT = 16 << 20  # bytes of a log that is brought
 
 
 def find(name: str, created: float | None = None) -> "Run | None":
@@ -38,7 +34,7 @@ def find(name: str, created: float | None = None) -> "Run | None":
         run
         for attribute in ("run_name", "run_id")
         for run in client.search_runs(ids, f"attributes.{attribute} = '{quoted}'")
-        if OF_A_PIPELINE & run.data.tags.keys() and ABOVE not in run.data.tags
+        if OF_A_PIPELINE & run.data.tags.keys() and PARENT not in run.data.tags
     ]
 
     def distance(run: "Run") -> float:
@@ -73,7 +69,7 @@ def _below(run: "Run") -> "Iterator[Run]":
     """Yields the runs of a run's steps, also those in the runs of loops, without those."""
     experiment, found = run.info.experiment_id, [run]
     for each in found:
-        below = list(client.every_run([experiment], f"tags.`{ABOVE}` = '{each.info.run_id}'"))
+        below = list(client.nested_in(each, [experiment]))
         found += below
         if not below and each is not run:
             yield each
@@ -96,9 +92,7 @@ def _step(run: "Run") -> StepPicture:
     if "world_size" in run.data.params:
         with tempfile.TemporaryDirectory() as directory:
             _bring(info.run_id, Path(directory))
-            beside = of_workspace.training(Path(directory))
-        found.replicas, found.requested = beside.replicas, beside.requested
-        found.printed, found.preflight = beside.printed, beside.preflight
+            of_workspace.describe_training(found, Path(directory))
     return found
 
 
@@ -110,7 +104,7 @@ def _bring(run_id: str, folder: Path) -> None:
     wanted += [log.path for log in logs if log.path.endswith("-0.log")]
     sizes = present | {log.path: log.file_size or 0 for log in logs}
     for path in wanted:
-        if sizes[path] <= SIZE_LIMIT:
+        if sizes[path] <= of_workspace.SIZE_LIMIT:
             file = Path(client.download_artifacts(run_id, path, str(folder)))
             file.rename(folder / file.name)
 

@@ -51,9 +51,9 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
     return tags, metrics
 
 
-def training(folder: Path) -> StepPicture:
-    """Returns what the folder of a training job's logs tells of its replicas, and its curves."""
-    found = StepPicture("", replicas=timeline.read(folder / timeline.NAME))
+def describe_training(found: StepPicture, folder: Path) -> None:
+    """Adds what the folder of a training job's logs tells of its replicas, and its curves."""
+    found.replicas = timeline.read(folder / timeline.NAME)
     found.requested = requested_by(_manifest(folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)
     for log in sorted(folder.glob("*-0.log")):
@@ -62,7 +62,6 @@ def training(folder: Path) -> StepPicture:
         ):
             found.printed = {name: Curve(*line, "epoch") for name, line in figures.items()}
             break
-    return found
 
 
 def _step(workspace: Path, name: str) -> StepPicture:
@@ -81,9 +80,7 @@ def _step(workspace: Path, name: str) -> StepPicture:
         if Path(record.get("artifact", "")).name == timeline.NAME:
             folder = Path(record["artifact"]).parent
     if folder and folder.is_dir():
-        beside = training(folder)
-        found.replicas, found.requested = beside.replicas, beside.requested
-        found.printed, found.preflight = beside.printed, beside.preflight
+        describe_training(found, folder)
     return found
 
 

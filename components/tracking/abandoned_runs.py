@@ -7,7 +7,6 @@ runs, it ends that of a cancelled run, and leaves those of its steps open.
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from trireme.components.errors import TrackingUnavailable
 from trireme.components.say import say
@@ -26,16 +25,13 @@ def end(states: Mapping[str, str]) -> None:
     ended = {name: state for name, state in states.items() if state in ENDED}
     if not ended or "MLFLOW_TRACKING_URI" not in os.environ:
         return
-
     hurry()
     try:
-        ids = client.experiment_ids()
-        query = "attributes.status = 'RUNNING'"
-        running = list(client.every_run(ids, query))
+        running = list(client.every_run(client.experiment_ids(), "attributes.status = 'RUNNING'"))
         closed = {}
         for run in running:
             try:
-                whole = _whole(client, run)
+                whole = client.whole(run)
             except client.refusal:  # somebody has deleted that of the whole
                 continue
             name = whole.info.run_name
@@ -49,10 +45,3 @@ def end(states: Mapping[str, str]) -> None:
             say(f"{name} was still open in MLflow, and is now {ended[name]}")
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: MLflow did not get the status of ended runs: {reason_of(error)}")
-
-
-def _whole(client: Any, run: Any) -> Any:
-    """Returns the run that a run is nested in, directly or not; itself if it is in none."""
-    while above := run.data.tags.get("mlflow.parentRunId"):
-        run = client.get_run(above)
-    return run

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
+PARENT = "mlflow.parentRunId"
+"""The tag of a nested run that names the one that it is nested in."""
+
 _TOLD = re.compile(r"failed with error code (\d{3}) ")
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
@@ -143,6 +146,16 @@ class _Client:
     def every_run(self, experiments: list[str], query: str) -> "Iterator[Run]":
         """Yields all runs that a query finds."""
         return every(self.search_runs, experiments, query)
+
+    def nested_in(self, run: "Run", experiments: list[str]) -> "Iterator[Run]":
+        """Yields the runs that are nested in a run, directly."""
+        return self.every_run(experiments, f"tags.`{PARENT}` = '{run.info.run_id}'")
+
+    def whole(self, run: "Run") -> "Run":
+        """Returns the run that a run is nested in, directly or not; itself if it is in none."""
+        while above := run.data.tags.get(PARENT):
+            run = self.get_run(above)
+        return run
 
     def experiment_ids(self) -> list[str]:
         """Returns the ids of all experiments."""

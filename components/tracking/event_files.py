@@ -18,20 +18,16 @@ def download(run: str, folder: Path) -> None:
     store.use()
     hurry()
     try:
-        _find_and_download(run, folder)
+        ids = client.experiment_ids()
+        name = run.replace("'", "")
+        runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
+        below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]
+        for each in below:  # it grows
+            below += client.nested_in(each, ids)
+            if client.list_artifacts(each.info.run_id, journal.EVENTS):
+                _download(each, folder)
     except client.refusal as error:
         raise TriremeError(f"MLflow refuses: {reason_of(error)}") from None
-
-
-def _find_and_download(run: str, folder: Path) -> None:
-    ids = client.experiment_ids()
-    name = run.replace("'", "")
-    runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
-    below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]
-    for each in below:
-        below += client.every_run(ids, f"tags.`mlflow.parentRunId` = '{each.info.run_id}'")
-        if client.list_artifacts(each.info.run_id, journal.EVENTS):
-            _download(each, folder)
 
 
 def _download(run: Any, folder: Path) -> None:

@@ -237,8 +237,7 @@ def log_outcome(facts: dict[str, str], last_lines: str) -> None:
 
 def outcome_of(workspace: Path, step: str) -> dict[str, Any]:
     """Returns what ``log_outcome`` has recorded; empty for nothing."""
-    said = (r["outcome"] for r in reversed(read(workspace, step)) if "outcome" in r)
-    return next(said, {})
+    return _last(read(workspace, step), "outcome", {})
 
 
 def log_progress(now: Progress) -> None:
@@ -292,13 +291,12 @@ def write_for(
 
 def summary_of(workspace: Path, step: str) -> str:
     """Returns a step's result in a few words; empty where it has said none."""
-    said = (r["summary"] for r in reversed(read(workspace, step)) if "summary" in r)
-    return next(said, "")
+    return _last(read(workspace, step), "summary", "")
 
 
 def end_of(workspace: Path, step: str) -> str:
     """Returns how a step that has begun has ended: FINISHED, FAILED, or KILLED."""
-    return _end(read(workspace, step))
+    return _last(read(workspace, step), "end", "KILLED")
 
 
 def status_of(workspace: Path, step: str) -> str:
@@ -310,7 +308,7 @@ def status_of(workspace: Path, step: str) -> str:
             attempt = []
         attempt.append(record)
     went_on = any("error" in record for record in attempt)  # as a sweep's trial does
-    end = _end(records)
+    end = _last(records, "end", "KILLED")
     return "FAILED" if went_on and end == "FINISHED" else end
 
 
@@ -351,9 +349,9 @@ def _record(line: bytes, place: str) -> dict[str, Any]:
     raise TriremeError(f"{place}: is no record of a step; run the step again")
 
 
-def _end(records: list[dict[str, Any]]) -> str:
-    ends = (record["end"] for record in reversed(records) if "end" in record)
-    return next(ends, "KILLED")
+def _last(records: list[dict[str, Any]], key: str, otherwise: Any) -> Any:
+    """Returns what the last record with a key has under it."""
+    return next((record[key] for record in reversed(records) if key in record), otherwise)
 
 
 def _append(record: dict[str, Any]) -> None:

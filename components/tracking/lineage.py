@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import journal, machine, store
-from trireme.components.tracking.client import client
+from trireme.components.tracking.client import PARENT, client, every
 from trireme.components.tracking.journal import MODEL, PACKAGES, TRAINING
 from trireme.components.tracking.store import public, reason_of
 from trireme.components.workspace import written_whole
@@ -88,7 +90,7 @@ def _refusals_explained() -> Iterator[None]:
 def read(wanted: str) -> Lineage:
     """Reads what a run, or a step of one, was made from, by its id or name."""
     run = _find(wanted)
-    while whole := run.data.tags.get("mlflow.parentRunId"):
+    while whole := run.data.tags.get(PARENT):
         run = _find(whole)  # of which this is one part
     tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
     if "pipeline" not in tags:
@@ -200,22 +202,11 @@ def ended_since(
     wanted = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
     wanted += [f"tags.`{having}` LIKE '%'", f"attributes.start_time > {since}"]
     query = " and ".join([*wanted, "attributes.status = 'FINISHED'"])
-    found: list[Run] = []
-    token = None
-    while len(found) < limit:
-        page = client.search_runs(
-            [experiment_id],
-            query,
-            max_results=PAGE,
-            order_by=["attributes.start_time DESC"],
-            page_token=token,
-        )
-        # Not the runs of steps, which have the same tags.
-        found += (run for run in page if "mlflow.parentRunId" not in run.data.tags)
-        token = page.token
-        if not token:
-            break
-    return found[:limit]
+    order = ["attributes.start_time DESC"]
+    search = partial(client.search_runs, max_results=PAGE, order_by=order)
+    found = every(search, [experiment_id], query)
+    # Not the runs of steps, which have the same tags.
+    return list(islice((run for run in found if PARENT not in run.data.tags), limit))
 
 
 @_refusals_explained()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trireme.components.errors import InputError
 from trireme.components.home import home
 from trireme.components.tracking import store
-from trireme.components.tracking.client import client, every
+from trireme.components.tracking.client import PARENT, client, every
 from trireme.components.tracking.lineage import START
 from trireme.components.tracking.registry import BEFORE
 
@@ -82,8 +82,8 @@ def remove(record: OldRecord) -> None:
 def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
     experiments = client.experiment_ids()
     runs = list(client.every_run(experiments, "tags.`pipeline` LIKE '%'"))
-    wholes = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    versions = _versions()
+    wholes = [run for run in runs if PARENT not in run.data.tags]
+    versions = list(every(client.search_model_versions))
     stays = {run.info.run_id for run in wholes if not _is_old(run, before, kept)}
     stays |= {version.tags.get(WHOLE, "") for version in _in_use(versions)}
     starts = {run.data.tags.get(START, "") for run in wholes if run.info.run_id in stays}
@@ -97,10 +97,6 @@ def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
 def _is_old(run: "Run", before: float, kept: Collection[str]) -> bool:
     name, ended = run.info.run_name, run.info.end_time or run.info.start_time
     return name not in kept and ended < 1000 * before and bool(_OURS.fullmatch(name))
-
-
-def _versions() -> "list[ModelVersion]":
-    return list(every(client.search_model_versions))
 
 
 def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
@@ -121,7 +117,7 @@ def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
 def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]") -> OldRecord:
     runs = [whole]
     for run in runs:  # it grows
-        runs += client.every_run(experiments, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'")
+        runs += client.nested_in(run, experiments)
     models = [
         model
         for run in runs

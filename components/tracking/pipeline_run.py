@@ -279,7 +279,6 @@ class PipelineRun:
         self._end_step(step, status, self._workspace, resources, at)
 
     def _close(self, status: str, resources: dict[str, float]) -> None:
-
         # A run whose model could not be registered, for instance, has not done what it should.
         incomplete = any(work.done() and work.exception() for work in self._work)
         if status == "FINISHED" and incomplete:

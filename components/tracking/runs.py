@@ -17,7 +17,7 @@ from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
 from trireme.components.tracking.batch import log
-from trireme.components.tracking.client import client, once
+from trireme.components.tracking.client import PARENT, client, once
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import NO_LINKS
 
@@ -126,7 +126,7 @@ def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | No
         run_id = file.read_text()
         client.update_run(run_id, status="RUNNING")
         return run_id
-    tags = {"mlflow.parentRunId": whole.run_id}
+    tags = {PARENT: whole.run_id}
     run_id = create(whole.experiment_id, step, tags, began)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(run_id)
@@ -137,7 +137,7 @@ def end(run_id: str, status: str, ended: float | None = None) -> None:
     """Ends a run, in seconds since the epoch or now."""
     # Otherwise it prints where its server has the run, as seen from here, amid what we print.
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
-    client.set_terminated(run_id, status, _stamp(ended))
+    client.set_terminated(run_id, status, None if ended is None else int(1000 * ended))
 
 
 def end_if_open(run_id: str, status: str, ended: float | None) -> None:
@@ -217,8 +217,3 @@ def _experiment(experiment: str, pipeline: str) -> str:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
         return str(client.get_experiment_by_name(name).experiment_id)  # another run was faster
-
-
-def _stamp(moment: float | None) -> int | None:
-    """Returns a moment in MLflow's milliseconds; ``None`` for now."""
-    return None if moment is None else int(1000 * moment)

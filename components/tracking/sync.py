@@ -1,6 +1,7 @@
 """Bring a step's journal into MLflow."""
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from trireme.components import progress
 from trireme.components.errors import StepFailed
 from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
-from trireme.components.tracking.batch import NAME_LIMIT, Batch, accepted, log
+from trireme.components.tracking.batch import NAME_LIMIT, Batch, log
 from trireme.components.tracking.client import client, once, patiently
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import no_room, write_whole
@@ -53,13 +54,9 @@ class Run:
     @classmethod
     def from_environment(cls) -> Self:
         """Returns the run that MLFLOW_RUN_ID names, as Kubeflow Pipelines' plugin sets it."""
-        import os
-
-        step_id = above = os.environ["MLFLOW_RUN_ID"]
-        while above:  # Kubeflow's plugin opens runs for conditions, loops and exit handlers, too
-            whole, run = above, client.get_run(above)
-            above = run.data.tags.get("mlflow.parentRunId", "")
-        return cls(step_id, whole)
+        step_id = os.environ["MLFLOW_RUN_ID"]
+        # Kubeflow's plugin opens runs for conditions, loops and exit handlers, too.
+        return cls(step_id, client.whole(client.get_run(step_id)).info.run_id)
 
 
 def pipeline_run() -> str:
@@ -74,7 +71,7 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
         resources: What the step has used, for who does not find that in its journal.
     """
     mark = journal.synced_path(workspace, step)
-    done = int(mark.read_text()) if mark.exists() else 0
+    done = _marked(mark)
     new = journal.read(workspace, step)[done:]
     _bring_metrics(workspace, step, run.step_id, is_ended=True)
     batch = Batch()
@@ -110,9 +107,12 @@ def bring_progress(workspace: Path, step: str, run_id: str) -> None:
 
 def is_whole(workspace: Path, step: str) -> bool:
     """Whether MLflow has all that a step has recorded."""
-    mark = journal.synced_path(workspace, step)
-    done = int(mark.read_text()) if mark.exists() else 0
-    return done >= len(journal.read(workspace, step))
+    return _marked(journal.synced_path(workspace, step)) >= len(journal.read(workspace, step))
+
+
+def _marked(mark: Path) -> int:
+    """Returns how much MLflow has, as a file tells."""
+    return int(mark.read_text()) if mark.exists() else 0
 
 
 def _add(record: dict[str, Any], run: Run, batch: Batch) -> None:
@@ -146,7 +146,7 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
         file = Path(record["unsent"])
-        for metrics, _ in unsent_metrics.batches(file, accepted):
+        for metrics, _ in unsent_metrics.batches(file):
             _log_metrics(file, run.step_id, metrics)
     elif "dataset" in record:
         for run_id in {run.step_id, run.pipeline_id}:
@@ -159,9 +159,9 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
 def _bring_metrics(workspace: Path, step: str, run_id: str, *, is_ended: bool) -> None:
     """Sends what a step's program leaves for that, from where it was done last."""
     mark = journal.brought_path(workspace, step)
-    start = int(mark.read_text()) if mark.exists() else 0
+    start = _marked(mark)
     file = journal.metrics_path(workspace, step)
-    for metrics, end in unsent_metrics.batches(file, accepted, start, is_ended=is_ended):
+    for metrics, end in unsent_metrics.batches(file, start, is_ended=is_ended):
         _log_metrics(file, run_id, metrics, patience=None if is_ended else 0)
         write_whole(mark, str(end))
 

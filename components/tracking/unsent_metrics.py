@@ -3,10 +3,12 @@
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trireme.components.tracking.batch import accepted
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -20,20 +22,19 @@ LARGEST = 2**63 - 1  # the whole number that a database holds
 
 
 def batches(
-    file: Path, name: Callable[[str], str], start: int = 0, *, is_ended: bool = True
+    file: Path, start: int = 0, *, is_ended: bool = True
 ) -> Iterator[tuple[list["Metric"], int]]:
     """Returns what is in a file, and the byte that each batch ends at; nothing where there is none.
 
     A program of the user has written it, so lines that are no metric are left out.
 
     Args:
-        name: Returns a name as MLflow takes it.
         start: The byte to begin at.
         is_ended: Whether nothing is written any more.
     """
     lines = _lines(file, start, is_ended)
     while some := list(islice(lines, BATCH)):
-        yield [metric for line, _ in some if (metric := _metric(line, name))], some[-1][1]
+        yield [metric for line, _ in some if (metric := _metric(line))], some[-1][1]
 
 
 def _lines(file: Path, start: int, is_ended: bool) -> Iterator[tuple[bytes, int]]:
@@ -55,12 +56,12 @@ def _lines(file: Path, start: int, is_ended: bool) -> Iterator[tuple[bytes, int]
             yield line, end
 
 
-def _metric(line: bytes, name: Callable[[str], str]) -> "Metric | None":
+def _metric(line: bytes) -> "Metric | None":
     from mlflow.entities import Metric
 
     try:
         found = json.loads(line)
-        key, value = name(str(found["key"])), float(found["value"])
+        key, value = accepted(str(found["key"])), float(found["value"])
         timestamp, step = int(found["timestamp"]), int(found["step"])
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None

@@ -303,10 +303,16 @@ def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, re
     assert step.replicas == lives and set(step.requested) == {"master"}
 
 
+def requested_in(folder):
+    step = StepPicture("train")
+    of_workspace.describe_training(step, folder)
+    return step.requested
+
+
 def test_what_a_trainjob_asked_for_is_read_with_the_runtime_before_it(tmp_path):
     job = TrainingJob.create(name="a", entrypoint="train.py", workers=1, cpu=3)
     (tmp_path / "job.yaml").write_text(to_yaml(render(job, "trainer")))
-    requested = of_workspace.training(tmp_path).requested
+    requested = requested_in(tmp_path)
     assert {role: asked["cpu"] for role, asked in requested.items()} == {"master": 3, "worker": 3}
 
 
@@ -316,7 +322,7 @@ def test_what_a_trainjob_asked_for_is_read_with_the_runtime_before_it(tmp_path):
 )
 def test_a_manifest_that_a_program_has_written_to_asks_for_nothing(tmp_path, text):
     (tmp_path / "job.yaml").write_text(text)
-    assert of_workspace.training(tmp_path).requested == {}
+    assert requested_in(tmp_path) == {}
 
 
 def test_what_is_known_first_stays_and_what_is_empty_is_filled():

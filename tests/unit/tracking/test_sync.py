@@ -218,13 +218,13 @@ def test_metrics_that_are_refused_do_not_hold_up_those_after_them(client, run, w
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_what_is_no_file_of_metrics_is_not_read(tmp_path, kind):
     (tmp_path / "file").write_text('{"key": "loss", "value": 1, "timestamp": 1, "step": 1}')
-    ((metrics, _),) = unsent_metrics.batches(tmp_path / "file", str)
+    ((metrics, _),) = unsent_metrics.batches(tmp_path / "file")
     assert len(metrics) == 1
     if kind == "fifo":
         os.mkfifo(tmp_path / unsent_metrics.NAME)
     else:
         (tmp_path / unsent_metrics.NAME).symlink_to(tmp_path / "file")
-    assert list(unsent_metrics.batches(tmp_path / unsent_metrics.NAME, str)) == []
+    assert list(unsent_metrics.batches(tmp_path / unsent_metrics.NAME)) == []
 
 
 def test_a_step_that_is_tried_again_is_recorded_again(client, run, workspace):
