@@ -7,6 +7,7 @@ it.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 
 from markupsafe import Markup
 
@@ -110,11 +111,7 @@ def _fewer(points: Points, across: tuple[float, float]) -> Sequence[tuple[float,
     found: Points = []
     for _, part in groupby(points, key=lambda point: int(_share(point[0], across) * POINTS)):
         near = list(part)
-        ends = {
-            min(near, key=lambda point: point[1]),
-            max(near, key=lambda point: point[1]),
-        }
-        found += sorted(ends)
+        found += sorted({min(near, key=itemgetter(1)), max(near, key=itemgetter(1))})
     return found
 
 

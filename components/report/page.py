@@ -61,8 +61,9 @@ class Used(NamedTuple):
     """What the replicas of a role asked for, and what they used.
 
     Attributes:
-        parts: For CPU and memory each, what was asked for and what was used in words, and how much
-            of the bar that is; None where either is not known.
+        asked: In words, of CPU, memory and GPUs; empty where that is not known.
+        used: Likewise, of CPU and memory.
+        shares: The part of what was asked for that was used, where both are known.
     """
 
     step: str
@@ -129,8 +130,8 @@ def render(picture: Picture) -> str:
             (step, line) for step in picture.steps.values() for line in step.advice.splitlines()
         ],
         curves=_charts(picture),
-        cost=_cost(picture),
-        cost_of=lambda step: _cost_of(picture, step),
+        cost=_cost_of(picture, picture.metrics),
+        cost_of=lambda step: _cost_of(picture, step.metrics),
         bytes=bytes_in_words,
         clock=clock,
         said=_said,
@@ -162,7 +163,7 @@ def _about(picture: Picture) -> dict[str, str]:
     training = next(
         (step.params for step in picture.steps.values() if "world_size" in step.params), {}
     )
-    program = " ".join(map(str, filter(None, [training.get("entrypoint")])))
+    program = training.get("entrypoint")
     code = f"{tags['git.url']} at {tags['git.commit']}" if "git.commit" in tags else ""
     found = {
         "Pipeline": tags.get("pipeline", ""),
@@ -174,7 +175,7 @@ def _about(picture: Picture) -> dict[str, str]:
         "Image": tags.get("image", ""),
         "Model": ", version ".join(filter(None, map(tags.get, ("model", "model.version")))),
         "Verdict": tags.get("verdict") or tags.get("gate", ""),
-        "Cost": _cost(picture),
+        "Cost": _cost_of(picture, picture.metrics),
         "Machine": ", Python ".join(filter(None, map(tags.get, ("cpu", "python")))),
     }
     return {name: value for name, value in found.items() if value}
@@ -208,12 +209,11 @@ def _most_telling(replicas: dict[str, Life], most: int) -> list[str]:
 
 def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
-    kind = "failed" if step.has_failed else "step"
+    kind = ("failed" if step.has_failed else "step") + (" whole" if step.replicas else "")
     ended = picture.until if step.ended is None else step.ended
-    title = f"{step.name}: {step.state}, {clock(ended - step.began)}"
-    kind += " whole" if step.replicas else ""
-    bar = _bar(picture, step.began, ended, kind, title)
-    return Row(step.name, [bar], clock(ended - step.began), has_failed=kind.startswith("failed"))
+    took = clock(ended - step.began)
+    bar = _bar(picture, step.began, ended, kind, f"{step.name}: {step.state}, {took}")
+    return Row(step.name, [bar], took, has_failed=step.has_failed)
 
 
 def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
@@ -307,8 +307,10 @@ def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Us
         "memory": bytes_in_words(most) if most else "",
         "gpu": f"{sum(float(count) for name, count in asked.items() if is_gpu(name)):g}",
     }
-    used = {"cpu": _between(cpus, lambda value: f"{value:.2f}"), "memory": ""}
-    used["memory"] = _between(memory, bytes_in_words)
+    used = {
+        "cpu": _between(cpus, lambda value: f"{value:.2f}"),
+        "memory": _between(memory, bytes_in_words),
+    }
     shares = {}
     if cpus and cpu:
         shares["cpu"] = max(cpus.values()) / cpu
@@ -355,22 +357,16 @@ def _charts(picture: Picture) -> Charts:
     return Charts(found, key if len(key) > 1 else [], len(by_name) - len(found), more_steps)
 
 
-def _cost(picture: Picture) -> str:
-    if "cost" not in picture.metrics:
-        return ""
-    return in_words(picture.metrics["cost"], picture.tags.get("currency", ""))
-
-
 def _said(step: StepPicture) -> str:
     """Returns what has come of a step; of a trial that failed also which it was."""
     is_trial = without_index(step.name) == TRIAL
     return step.result if is_trial and step.result else step.error or step.result
 
 
-def _cost_of(picture: Picture, step: StepPicture) -> str:
-    if "cost" not in step.metrics:
+def _cost_of(picture: Picture, metrics: dict[str, float]) -> str:
+    if "cost" not in metrics:
         return ""
-    return in_words(step.metrics["cost"], picture.tags.get("currency", ""))
+    return in_words(metrics["cost"], picture.tags.get("currency", ""))
 
 
 def _end_of(text: str) -> str:
