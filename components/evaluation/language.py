@@ -117,13 +117,7 @@ class Language:
     def _worst(self, losses: np.ndarray) -> list[Worst]:
         worst = np.argsort(-losses, kind="stable")[:WORST]
         return [
-            Worst(
-                int(n),
-                self._text(int(n)),
-                "",
-                f"{losses[n]:.3g} nats per token",
-            )
-            for n in worst
+            Worst(int(n), self._text(int(n)), "", f"{losses[n]:.3g} nats per token") for n in worst
         ]
 
     def _text(self, sample: int) -> str:

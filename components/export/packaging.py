@@ -27,8 +27,7 @@ LOADER = "_load_pyfunc"
 
 PLAIN = "kept as plain files, which no server loads"
 
-_BY_JOBLIB = f"""from joblib import load as {LOADER}
-"""
+_BY_JOBLIB = f"from joblib import load as {LOADER}\n"
 
 TASKS = {
     "ForCausalLM": "text-generation",
@@ -41,7 +40,6 @@ TASKS = {
     "LMHeadModel": "text-generation",  # GPT-2's, and others of its time
 }
 """Tasks of Hugging Face's pipelines by the ends of their architectures' names."""
-
 
 OF_TEXT = ("text-classification", "text-generation", "text2text-generation", "token-classification")
 TEXT = ["An example."]

@@ -134,17 +134,13 @@ def _stop_jobs(run: str) -> None:
         print(f"deleted the training job {name}, which still existed", flush=True)
 
 
-def _keep_own_steps(workspace: Path) -> None:
-    from trireme.components.finish import own_steps
-
-    own_steps.keep(workspace)
-
-
 def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
     own = Run.from_environment()
     if in_a_pod() and runs.is_ours():
-        _attempt(lambda: _keep_own_steps(workspace))
+        from trireme.components.finish import own_steps
+
+        _attempt(lambda: own_steps.keep(workspace))
     for step in journal.steps(workspace):
         if step != LAST_STEP:
             _complete(step, workspace, own.pipeline_id)

@@ -45,9 +45,7 @@ class Outcome:
         """All of it that a person wants to know first."""
         registered = f"{self.model} version {self.version} is {self.alias}" if self.model else ""
         said = "; ".join(filter(None, [registered, self.reason, self.against]))
-        return (
-            f"{self.pipeline} {self.status}: {said}" if said else f"{self.pipeline} {self.status}"
-        )
+        return ": ".join(filter(None, [f"{self.pipeline} {self.status}", said]))
 
     @property
     def message(self) -> dict[str, Any]:

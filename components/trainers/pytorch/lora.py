@@ -151,7 +151,7 @@ def train(arguments: argparse.Namespace) -> bool:
 def last_whole(checkpoints: Path) -> Path | None:
     """Returns the last checkpoint that was not cut off while it was written."""
     whole = []
-    for folder in checkpoints.glob("checkpoint-*"):
+    for folder in checkpoints.glob(CHECKPOINT):
         with contextlib.suppress(OSError, ValueError):
             json.loads((folder / "trainer_state.json").read_text())  # which is written last
             whole.append(folder)
