@@ -49,7 +49,8 @@ class Copy:
 
     def run(self) -> list[bytes]:
         """Copies; returns the hash of each file, see ``fingerprint``."""
-        self._make_folders()
+        for folder in {entry.name.rpartition("/")[0] for entry in self.entries}:
+            Path(self.directory, folder).mkdir(parents=True, exist_ok=True)
         tasks = self._tasks()
         count = min(self.source.readers, sum(blocks(entry.size) for entry in self.entries))
         threads = [
@@ -70,10 +71,6 @@ class Copy:
         if self._failures:
             raise self._failures[0]
         return self._hashes
-
-    def _make_folders(self) -> None:
-        for folder in {entry.name.rpartition("/")[0] for entry in self.entries}:
-            Path(self.directory, folder).mkdir(parents=True, exist_ok=True)
 
     def _tasks(self) -> Iterator[tuple[int, int]]:
         """Returns file and block numbers; larger files are made before, to be written anyhow."""

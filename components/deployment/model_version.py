@@ -1,6 +1,5 @@
 """The models of MLflow's registry: which one a person means, and its files."""
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -76,7 +75,6 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
     """Copies a version's files to a directory."""
     import mlflow
 
-    os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     try:
         mlflow.artifacts.download_artifacts(model.uri, dst_path=str(directory))
         if (

@@ -98,9 +98,6 @@ def changed(uri: str, name: str) -> SourceFailed:
 def source_of(dataset: Dataset) -> Source:
     """Returns the source that a dataset is staged from.
 
-    Args:
-        dataset: What is wanted.
-
     Raises:
         InputError: There is none, or the credentials are incomplete.
     """

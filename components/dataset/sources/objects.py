@@ -41,9 +41,9 @@ class ObjectSource:
         try:
             found = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
             if not found and self._prefix:
-                found = [obstore.head(self._store, self._dataset.place.path)]
-                self._prefix = self._prefix[:-1].rpartition("/")[0]
-                self._prefix += "/" if self._prefix else ""
+                path = self._dataset.place.path
+                found = [obstore.head(self._store, path)]
+                self._prefix = path.removesuffix(path.rpartition("/")[2])
             found = self._without_folders(found)
         except FileNotFoundError:
             raise InputError(
