@@ -18,8 +18,6 @@ def failure(step: str, exit_status: int, lines: list[str]) -> TriremeError:
     """Returns how a step has failed: in the last words of its traceback, if it left one.
 
     Args:
-        step: Its name.
-        exit_status: That of its process.
         lines: The last ones that it has printed.
     """
     how = exit_in_words(exit_status)

@@ -63,18 +63,16 @@ def compare(
     journal.log_tags(tried)
     if not changed:
         journal.log_tags({"verdict": reason})
-    trained = found.champion.trained if found.champion else None
-    start = str(trained) if trained and changed else ""
+    champion = found.champion
+    start = str(champion.trained) if champion and champion.trained and changed else ""
     if warm_start and changed and not start:
         reason = f"{reason}; there is nothing to start from"
     journal.summarize(reason)
     if warm_start and changed:
-        run = lineage.NOTHING
-        if start and found.champion:
-            run = found.champion.tags.get("pipeline_run", "")
+        run = champion.tags.get("pipeline_run", "") if champion and start else lineage.NOTHING
         journal.log_tags({lineage.START: run} if run else {})
     journal.log_params({"warm_start": bool(start), "force": force})
-    return Decision(changed, reason, start, found.champion.version if found.champion else "")
+    return Decision(changed, reason, start, champion.version if champion else "")
 
 
 def _verdict(
