@@ -95,6 +95,18 @@ def test_a_program_that_is_not_python_runs_on_every_worker(mpijob, ranks_of, iso
 
 
 @here_and_isolated
+def test_ranks_see_the_gpus_of_their_worker(mpijob, ranks_of, tmp_path, monkeypatch, isolated):
+    nvidia_smi = tmp_path / "nvidia-smi"  # of a machine with four
+    nvidia_smi.write_text("#!/bin/sh\nfor number in 0 1 2 3; do echo $number; done\n")
+    nvidia_smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    script = 'echo "$OMPI_COMM_WORLD_RANK sees ${CUDA_VISIBLE_DEVICES-all}"'
+    found = ranks_of(mpijob("sh", "-c", script), isolated)
+    assert found == ["0 sees 0,1", "1 sees 0,1", "2 sees 2,3", "3 sees 2,3"]
+
+
+@here_and_isolated
 def test_the_rank_that_failed_is_named_and_its_lines_are_shown(mpijob, ranks_of, isolated):
     script = (
         "echo rank $OMPI_COMM_WORLD_RANK; "

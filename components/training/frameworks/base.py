@@ -266,19 +266,24 @@ class Framework:
         return {"OMP_NUM_THREADS": threads} | WAITING
 
     def starts(
-        self, job: "Job", network: "Network", logs: Path, temporary: Path, image: dict[str, str]
+        self,
+        job: "Job",
+        network: "Network",
+        logs: Path,
+        temporary: Path,
+        images: Mapping[str, dict[str, str]],
     ) -> Callable[["Pod"], Start]:
         """Returns how the pods of a job are started.
 
         Args:
             logs: Directory for files of the run.
             temporary: Directory for what only this run needs.
-            image: The variables of the pods' images.
+            images: The variables of each pod's image, by its name.
 
         Raises:
             InputError: It cannot run here.
         """
-        return lambda pod: Start(image)
+        return lambda pod: Start(images[pod.name])
 
     def shown(self, lines: str) -> str:
         """Returns what is to be shown of lines."""

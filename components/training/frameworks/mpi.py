@@ -11,7 +11,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -64,8 +64,12 @@ _FAILED = re.compile(
     r"mpirun noticed that process rank (\d+) |MPI_ABORT was invoked on rank (\d+) |"
     r"Process name: \[\[\d+,\d+\],(\d+)\]"
 )
-# A session of a real worker has few variables: sshd knows nothing of its container's.
-_SESSION = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "OMP_NUM_THREADS", *base.WAITING)
+# A session of a real worker has few variables: sshd knows nothing of its container's. There it sees
+# its own GPUs only; here a variable says which they are.
+_SESSION = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "OMP_NUM_THREADS"),
+    *("CUDA_VISIBLE_DEVICES", *base.WAITING),
+)
 # OpenMPI's temporary files go where they go away with the host, however it ends.
 _ISOLATED = {"OMPI_MCA_orte_tmpdir_base": "/run"}
 
@@ -206,35 +210,37 @@ class Mpi(base.Framework):
         network: "base.Network",
         logs: Path,
         temporary: Path,
-        image: dict[str, str],
+        images: Mapping[str, dict[str, str]],
     ) -> "Callable[[base.Pod], base.Start]":
         """Returns how the pods are started; writes the hostfile."""
         # On a shared host a worker is what stands for its SSH server, and knows no more than a
         # session.
         _check(job)
-        session = {name: image[name] for name in _SESSION if name in image}
+        sessions = {
+            pod: {name: image[name] for name in _SESSION if name in image}
+            for pod, image in images.items()
+        }
         run = f"trireme-mpi-{secrets.token_hex(8)}-"
         hostfile = logs / "hostfile"
         slots, hosts = job.spec["slotsPerWorker"], map(job.dns_name, job.of("Worker"))
         hostfile.write_text("".join(f"{name} slots={slots}\n" for name in hosts))
-        launcher = (
-            image | _this_machine() | {"OMPI_MCA_orte_default_hostfile": str(hostfile.resolve())}
-        )
+        launcher = _this_machine() | {"OMPI_MCA_orte_default_hostfile": str(hostfile.resolve())}
         if network.shared:
             launcher |= _shared(run, temporary)
         else:
             from trireme.components.training.openmpi import ssh
 
-            ssh.set_up(job, cast("Isolated", network), session, SSHD[0])
+            ssh.set_up(job, cast("Isolated", network), sessions, SSHD[0])
             launcher |= _ISOLATED
 
         def start(pod: "base.Pod") -> base.Start:
             if pod.role == "Launcher":
-                return base.Start(launcher)
+                return base.Start(images[pod.name] | launcher)
             if network.shared:
                 name = f"{run}{job.dns_name(pod)}"
-                return base.Start(session, [sys.executable, "-S", "-I", host.__file__, name], True)
-            return base.Start(image, SSHD)
+                command = [sys.executable, "-S", "-I", host.__file__, name]
+                return base.Start(sessions[pod.name], command, True)
+            return base.Start(images[pod.name], SSHD)
 
         return start
 

@@ -31,18 +31,18 @@ def processes(
     job: Job, network: Network, logs: Path, temporary: Path
 ) -> Iterator[tuple[Pod, list[str], dict[str, str]]]:
     """Yields each pod with its command and environment."""
-    image = environment.image(job)
-    start_of = job.framework.starts(job, network, logs, temporary, image)
-    seen = gpus.shared_out(job)
+    image, seen = environment.image(job), gpus.shared_out(job)
+    images = {pod.name: image | seen.get(pod.name, {}) for pod in job.pods}
+    start_of = job.framework.starts(job, network, logs, temporary, images)
     for pod in job.pods:
         start = start_of(pod)
         declared = environment.declared(pod)
         visible = declared | job.framework.environment(job, pod, network)
         if start.is_command_only:
-            yield pod, start.command, start.image | seen.get(pod.name, {})
+            yield pod, start.command, start.image
         else:
             command = environment.command(pod, visible) or start.command
-            yield pod, command, environment.inside(start.image | seen.get(pod.name, {}), visible)
+            yield pod, command, environment.inside(start.image, visible)
 
 
 def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -> dict[str, str]:

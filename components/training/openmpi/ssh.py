@@ -33,16 +33,20 @@ ForceCommand env {variables} sh -c "$SSH_ORIGINAL_COMMAND"
 # By a command because a user's own .bashrc on this machine, which no image has, undoes SetEnv.
 
 
-def set_up(job: "Job", hosts: "Isolated", variables: Mapping[str, str], sshd: str) -> None:
-    """Lets the pods of a job log in to each other."""
+def set_up(
+    job: "Job", hosts: "Isolated", sessions: Mapping[str, Mapping[str, str]], sshd: str
+) -> None:
+    """Lets the pods of a job log in to each other.
+
+    Args:
+        sessions: The variables of a session, by the name of the pod that it is in.
+    """
     for program in (sshd, "ssh"):
         if not shutil.which(program):
             raise InputError(f"an isolated MPIJob needs {program}: install OpenSSH")
     key = ec.generate_private_key(ec.SECP521R1())
-    settings = shlex.join(f"{name}={value}" for name, value in variables.items())
     files = {
         "ssh_config": _CLIENT.encode(),
-        "sshd_config": _SERVER.format(variables=settings).encode(),
         "job_key": key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.OpenSSH,
@@ -53,5 +57,7 @@ def set_up(job: "Job", hosts: "Isolated", variables: Mapping[str, str], sshd: st
         ),
     }
     for pod in job.pods:
-        hosts.hide(pod, "/etc/ssh", files)
+        settings = shlex.join(f"{name}={value}" for name, value in sessions[pod.name].items())
+        server = _SERVER.format(variables=settings).encode()
+        hosts.hide(pod, "/etc/ssh", files | {"sshd_config": server})
         hosts.hide(pod, "/run", {"sshd/.keep": b""})  # sshd wants a directory of its own
