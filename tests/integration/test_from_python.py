@@ -44,7 +44,8 @@ def refuse():
 
 @dsl.pipeline(name="sums")
 def sums(a: int, b: int = 2, numbers: list = [1], where: str = ""):  # noqa: B006
-    add(a=add(a=a, b=b).output, b=1)
+    last = add(a=add(a=a, b=b).output, b=1)
+    last.set_env_variable("EMPTY", "")  # of which kfp compiles the name alone
 
 
 @dsl.pipeline(name="nap")

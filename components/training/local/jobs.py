@@ -124,7 +124,7 @@ def run(
         with _recorded(directory, render(here)["kind"]):
             with handled(_cancelled, from_a_terminal()):
                 manifest = render(provision.provision(job, directory))
-            (directory / "job.yaml").write_text(to_yaml(manifest))
+            write_whole(directory / "job.yaml", to_yaml(manifest))
             started = True
             meter = Meter(job.leader, partial(progress.write, directory / PROGRESS))
 

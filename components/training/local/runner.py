@@ -1,7 +1,7 @@
 """The embedded runner: run a training job's manifest as processes on this machine.
 
-It takes the manifest that a framework's operator takes and gives every replica the
-environment that the operator would give its pod, so that what runs here runs there.
+It takes the manifest that ``render`` makes for a framework's operator and gives every replica
+the environment that the operator would give its pod, so that what runs here runs there.
 """
 
 import math
@@ -50,7 +50,7 @@ def run(
     """Runs a job to its end; afterwards no process of it is left.
 
     Args:
-        manifest: A job of a framework's kind, as its operator takes it.
+        manifest: A job of a framework's kind, as ``render`` makes it.
         on_lines: Called with a replica's name and one or more lines that it has printed, an end
             between them, from several threads.
         on_rewritten: Called likewise, twice a second at most, with what a line has become that has

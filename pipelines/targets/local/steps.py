@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from google.protobuf import json_format
 from kfp.local import status, subprocess_task_handler
 
 from trireme.components import progress
@@ -46,8 +47,6 @@ LOOK = 0.5  # seconds between two looks how far a step is
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
 _ITERATION = re.compile(r"-iteration-(\d+)(?=/)")
-
-_OF_A_PROCESS = ("command", "args", "env")  # in a container of a compiled pipeline
 
 
 class Steps:
@@ -91,9 +90,11 @@ class Steps:
         """Begins to load what the steps of a compiled pipeline need, beside those before them."""
         environment = WAITING | self._record.inherited | self._environment
         for _, container in containers(spec):
-            words, more, own = (container.fields[key].list_value for key in _OF_A_PROCESS)
-            variables = {each["name"]: each["value"] for each in own}
-            if modules := modules_of([*words, *more], variables, container["image"], {}):
+            # An empty value is left out in what kfp compiles, and so is a list that is empty.
+            fields = json_format.MessageToDict(container)
+            command = [*(fields.get("command") or []), *(fields.get("args") or [])]
+            variables = {each["name"]: each.get("value", "") for each in fields.get("env") or []}
+            if modules := modules_of(command, variables, fields["image"], {}):
                 with contextlib.suppress(OSError):  # which the step tells that needs it
                     self._starter.load(modules, environment)
 
