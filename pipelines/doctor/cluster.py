@@ -15,6 +15,7 @@ from trireme.components.kubernetes.resources import PODS, WORKFLOWS, Resource
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.cluster.checks import Verdict as Seen
 from trireme.components.training.cluster.checks import is_there
+from trireme.components.training.cluster.usage import POD_METRICS
 from trireme.components.training.frameworks import KINDS
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.doctor import Fact, Verdict, ok
@@ -96,6 +97,13 @@ PARTS = (
         "https://github.com/kubernetes-sigs/metrics-server",
     ),
 )
+
+RIGHTS = {
+    WORKFLOWS.group: (WORKFLOWS, "create"),
+    "jobset.x-k8s.io": (KINDS["TrainJob"], "create"),
+    POD_METRICS.group: (POD_METRICS, "list"),
+}
+"""What a user must have the right to, so that a part allows something, by its group."""
 
 SHARED = (
     *("nfs.csi.k8s.io", "nfs-subdir-external-provisioner", "efs.csi.aws.com", "fsx.csi.aws.com"),
@@ -237,7 +245,8 @@ def _part(cluster: Cluster, part: Part, has_it: bool, running: dict[str, str] | 
     if not has_it:
         return Fact(Verdict.MISSING, f"{part.title} for {part.allows}: {part.mend}")
     verdict, words = _controller(part.image, running)
-    allowed = part.group != WORKFLOWS.group or _may_create(cluster, WORKFLOWS)
+    resource, verb = RIGHTS.get(part.group, (None, ""))
+    allowed = resource is None or may(cluster, cluster.namespace, resource, "", verb)
     return Fact(verdict, f"{part.title}: {words}", allows=part.allows if allowed else "")
 
 

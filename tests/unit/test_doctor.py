@@ -15,6 +15,8 @@ GROUPS = {
     "kubeflow.org/v1": ["pytorchjobs", "tfjobs"],
     "trainer.kubeflow.org/v1alpha1": ["trainjobs"],
     "argoproj.io/v1alpha1": ["workflows"],
+    "jobset.x-k8s.io/v1alpha2": ["jobsets"],
+    "metrics.k8s.io/v1beta1": ["nodes", "pods"],
 }
 
 
