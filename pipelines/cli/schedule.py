@@ -116,6 +116,7 @@ def set_schedule(
     from trireme.pipelines.schedules.schedule import Schedule
 
     chosen, images = catalog.load(pipeline), loading.pop("images")
+    # The other options of loading are fields of a schedule by the same names.
     described: dict[str, Any] = loading | {
         "name": name or chosen.name,
         "pipeline": pipeline,

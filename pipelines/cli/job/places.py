@@ -38,7 +38,7 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
         else:
             from trireme.components.training.cluster import jobs as there
 
-            stays = given.get("follow", False)
+            stays = given.get("follow", False)  # who follows waits for a cluster that is away
             given |= {"jobs": there, "place": connect(namespace, context, stays)}
         command(**given, **({"local": local} if takes_local else {}))
 
