@@ -69,4 +69,7 @@ def _write_onnx(program: "torch.export.ExportedProgram", file: Path) -> None:
                 verbose=False,
             )
     except Exception as error:
-        raise StepFailed(f"the model cannot be written as ONNX: {first_line(error)}") from None
+        cause: BaseException = error
+        while cause.__cause__:  # what wraps it says how to debug PyTorch's exporter
+            cause = cause.__cause__
+        raise StepFailed(f"the model cannot be written as ONNX: {first_line(cause)}") from None

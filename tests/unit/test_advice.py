@@ -8,7 +8,7 @@ import pytest
 from trireme.components.cost.prices import Prices
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.amounts import quantities
-from trireme.components.training.advice import at_end, frames
+from trireme.components.training.advice import at_end, frames, words
 from trireme.components.training.advice.at_end import advising
 from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
@@ -188,6 +188,15 @@ def test_of_gpus_their_use_and_what_they_can_decide(gpu, said):
     measured = training({"master-0": looks(compute=100)}, gpus=[gpu], has_gpu=True)
     assert [said] == [said for line in advice(measured) if said] if said else not advice(measured)
     assert not any("bfloat16" in line for line in advice(replace(measured, args=["--bf16"])))
+
+
+def test_what_keeps_its_gpus_busy_is_bound_by_them():
+    # The program waits for them where it reads a loss: its stack is of nothing else.
+    waits = training({"master-0": looks(rest=85, compute=15)}, has_gpu=True)
+    busy = replace(waits, gpus=[Gpu("0: NVIDIA H200", 0.9, 0.34, 9.0)])
+    assert words.verdict(busy).startswith("bound by its GPUs, busy 90% of the time")
+    one_idle = replace(busy, gpus=[*busy.gpus, Gpu("1: NVIDIA H200", 0.2, 0.34, 9.0)])
+    assert words.verdict(one_idle) == words.verdict(waits) == "it is bound by nothing in particular"
 
 
 def test_memory_that_is_used_up_in_the_optimizer_is_divided_unless_it_is_already():

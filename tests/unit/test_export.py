@@ -40,6 +40,11 @@ class Branching(nn.Module):
     def forward(self, x):
         return x if float(x.sum()) > 0 else -x
 
+class Spectral(nn.Module):
+    '''PyTorch can export it, ONNX has no eigenvalues.'''
+    def forward(self, x):
+        return torch.linalg.eigvalsh(x.unsqueeze(-1) * x.unsqueeze(-2))
+
 class Several(nn.Module):
     def forward(self, x):
         return x, x + 1
@@ -218,6 +223,13 @@ def test_a_model_that_cannot_be_exported_is_refused(tmp_path, data, code, destin
     said = refuse(tmp_path, data, code, destination, "Branching", {})
     assert said.startswith("torch.export cannot export the model: ")
     assert len(said) > len("torch.export cannot export the model: ")
+    assert left(destination) == []
+
+
+def test_what_onnx_lacks_is_named(tmp_path, data, code, destination):
+    said = refuse(tmp_path, data, code, destination, "Spectral", {})
+    assert said.startswith("the model cannot be written as ONNX: No ONNX function found for")
+    assert "eigh" in said
     assert left(destination) == []
 
 

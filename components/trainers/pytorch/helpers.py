@@ -90,12 +90,13 @@ def join() -> torch.device:
         # The local rank: ranks count through all machines, devices only through this one's.
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(device)
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if "RANK" in os.environ:
-        dist.init_process_group(backend)
-    else:
+    given: dict[str, Any] = {"backend": "gloo"}
+    if device.type == "cuda":
+        given = {"backend": "nccl", "device_id": device}
+    if "RANK" not in os.environ:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host may not know its own address
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        given |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(**given)
     return device
 
 
@@ -181,7 +182,8 @@ class Samples:
             self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
         chosen = self.order[start : start + self.size]
         targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
-        targets[: len(chosen)] = np.where(self.y[chosen] < 0, NONE, self.y[chosen])
+        given = self.y[chosen].astype(np.int64)  # NONE is in no range of small or unsigned numbers
+        targets[: len(chosen)] = np.where(given < 0, NONE, given)
         local = chosen[self.local]  # alone: to read what others train on would take time
         inputs = np.zeros((self.local.stop - self.local.start, *self.x.shape[1:]), self.x.dtype)
         inputs[: len(local)] = self.x[local]

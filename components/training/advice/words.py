@@ -29,7 +29,8 @@ def about(measured: Measured) -> Iterator[str]:
     )
     if measured.has_gpu:
         yield (
-            "what a GPU is waited for in backward, which may be communication, counts as computing"
+            "waiting for a GPU counts as computing in backward, where it may be communication, and "
+            "as the rest where a result is read, as by item()"
         )
     for gpu in measured.gpus:
         yield f"GPU {gpu.name}: {gpu.busy:.0%} busy, {gpu.memory:.0%} of its memory in use"
@@ -41,6 +42,9 @@ def verdict(measured: Measured) -> str:
     """Says what the training is bound by."""
     if measured.looks < FEWEST:
         return f"{measured.looks} looks are too few to tell what it is bound by"
+    busy = min((gpu.busy for gpu in measured.gpus), default=0.0)
+    if busy >= BOUND:  # wherever the program waits for them, which its stacks seldom tell
+        return f"bound by its GPUs, busy {busy:.0%} of the time: faster or more make it faster"
     shares = {kind: measured.share(kind) for kind in KINDS}
     over = [kind for kind, (least, _) in _BOUND_BY.items() if shares[kind] >= least]
     if not over:
