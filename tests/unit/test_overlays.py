@@ -167,13 +167,11 @@ def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
     # In a profile or a Kubeflow that is there already, policies are about training pods alone.
     ours = set() if overlay.startswith("kubeflow") else {"trireme"}
     assert shut == {"trireme-tracking"} | ours
-    blocks = [
-        peer["ipBlock"]
-        for policy in policies
-        for rule in policy["spec"].get("egress", [])
-        for peer in rule["to"]
-        if "ipBlock" in peer
-    ]
+    rules = [rule for policy in policies for rule in policy["spec"].get("egress", [])]
+    anywhere = [rule["ports"] for rule in rules if "to" not in rule]
+    assert {port["port"] for ports in anywhere for port in ports} == {53}  # names
+    peers = [peer for rule in rules for peer in rule.get("to", [])]
+    blocks = [peer["ipBlock"] for peer in peers if "ipBlock" in peer]
     assert blocks
     for block in blocks:  # nothing reaches what hands out a node's credentials
         assert {"169.254.0.0/16", "100.100.100.200/32"} & set(block["except"])
