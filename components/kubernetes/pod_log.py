@@ -105,7 +105,7 @@ class PodLog(threading.Thread):
             while self.has_restarted:
                 self._finish_previous()
             if not self._read_to_its_end and pods.has_started(self._pod, self._container):
-                ended = not pods.is_running(self._pod, self._container)
+                ended = pods.has_ended(self._pod, self._container)
                 self._read_present(follow=False)
                 self._read_to_its_end = ended
         except (Invalid, NotFound):
@@ -163,7 +163,7 @@ class PodLog(threading.Thread):
         return self._start is not None and self._restarts() > self._start
 
     def _is_live(self) -> bool:
-        return self._follow and pods.is_running(self._pod, self._container) and not self._gone
+        return self._follow and not (pods.has_ended(self._pod, self._container) or self._gone)
 
     def _read_present(self, follow: bool) -> None:
         """Goes on with the log of the present start."""

@@ -60,8 +60,24 @@ def has_started(pod: dict[str, Any], container: str) -> bool:
 
 
 def is_running(pod: dict[str, Any], container: str) -> bool:
-    """Tells whether the container runs."""
-    return "running" in container_status(pod, container).get("state", {})
+    """Tells whether the container runs, which nobody knows of a node that does not answer."""
+    return "running" in container_status(pod, container).get("state", {}) and not lost_node(pod)
+
+
+def has_ended(pod: dict[str, Any], container: str) -> bool:
+    """Tells whether the container has ended in its present start."""
+    return "terminated" in container_status(pod, container).get("state", {})
+
+
+def lost_node(pod: dict[str, Any]) -> str:
+    """Returns the pod's node if that does not answer; empty where there is no sign of it."""
+    # A kubelet reports both conditions at once; when it is silent, one is taken back for it, and
+    # all else stays as it said (MarkPodsNotReady in pkg/controller/util/node of Kubernetes 1.36).
+    given = pod.get("status", {}).get("conditions") or []
+    conditions = {each["type"]: each["status"] for each in given}
+    is_lost = (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False")
+    has_gates = pod["spec"].get("readinessGates")
+    return pod["spec"].get("nodeName", "") if is_lost and not has_gates else ""
 
 
 def restarts(pod: dict[str, Any], container: str) -> int:
@@ -124,7 +140,15 @@ def removal(pod: dict[str, Any]) -> datetime | None:
 
 
 def waiting_reason(pod: dict[str, Any]) -> str:
-    """Returns why a pod does not run yet, in the cluster's words; empty where it says nothing."""
+    """Returns why a pod does not run yet, in the cluster's words; empty where it says nothing.
+
+    Likewise of one that may run no more, as its node does not answer.
+    """
+    if node := lost_node(pod):
+        if "deletionTimestamp" not in pod["metadata"]:
+            return f"its node {node} does not answer"
+        off = f"if that is off: kubectl delete node {node}"
+        return f"its node {node} does not answer, so it may run on and is not replaced; {off}"
     status = pod.get("status", {})
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":

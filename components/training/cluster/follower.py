@@ -225,7 +225,7 @@ class Follower:
         if phase == "queued":
             return f"queued: {self._reason or 'it is suspended'}"
         if status.state is State.RESTARTING:
-            return f"restarting: {status.message or count}"
+            phase, count = "restarting", status.message.rstrip(".") or count
         return f"{phase}: {count}" + (f"; {self._reason}" if self._reason else "")
 
     def _needed(self, expected: int) -> int:

@@ -347,7 +347,11 @@ def _row(
     running, state = sum(row.state == "running" for row in rows), now.state
     if state is State.CREATED and is_train_job(job) and running:
         state = State.RUNNING  # which a TrainJob does not say of itself before all its nodes run
-    waiting = [f"{row.name}: {row.reason}" for row in rows if row.state == "pending" and row.reason]
+    waiting = [
+        f"{row.name}: {row.reason}"
+        for row in rows
+        if row.state in ("pending", "unknown") and row.reason
+    ]
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
     reason = now.message if now.state.ended or not waiting else waiting[0]
     if state is State.SUSPENDED:
@@ -371,6 +375,8 @@ def _replica_row(job: dict[str, Any], pod: dict[str, Any]) -> ReplicaRow:
     state = str(pod.get("status", {}).get("phase", "Pending")).lower()
     if "deletionTimestamp" in pod["metadata"]:
         state = "ending"
+    if pods.lost_node(pod):
+        state = "unknown"
     return ReplicaRow(
         name=identity.replica_name(pod),
         pod=pod["metadata"]["name"],

@@ -98,7 +98,7 @@ class Replica:
 
     @property
     def is_running(self) -> bool:
-        """Whether its container runs."""
+        """Whether its container runs, as far as its node answers."""
         return pods.is_running(self._pod, self.container) and not self._gone
 
     @property
