@@ -77,7 +77,8 @@ def lost_node(pod: dict[str, Any]) -> str:
     conditions = {each["type"]: each["status"] for each in given}
     is_lost = (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False")
     has_gates = pod["spec"].get("readinessGates")
-    return pod["spec"].get("nodeName", "") if is_lost and not has_gates else ""
+    is_lost = is_lost and not has_gates and not is_over(pod)
+    return pod["spec"].get("nodeName", "") if is_lost else ""
 
 
 def restarts(pod: dict[str, Any], container: str) -> int:
@@ -148,7 +149,7 @@ def waiting_reason(pod: dict[str, Any]) -> str:
         if "deletionTimestamp" not in pod["metadata"]:
             return f"its node {node} does not answer"
         off = f"if that is off: kubectl delete node {node}"
-        return f"its node {node} does not answer, so it may run on and is not replaced; {off}"
+        return f"its node {node} does not answer, so it may run on; {off}"
     status = pod.get("status", {})
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
