@@ -75,10 +75,10 @@ def lost_node(pod: dict[str, Any]) -> str:
     # all else stays as it said (MarkPodsNotReady in pkg/controller/util/node of Kubernetes 1.36).
     given = pod.get("status", {}).get("conditions") or []
     conditions = {each["type"]: each["status"] for each in given}
-    is_lost = (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False")
-    has_gates = pod["spec"].get("readinessGates")
-    is_lost = is_lost and not has_gates and not is_over(pod)
-    return pod["spec"].get("nodeName", "") if is_lost else ""
+    is_marked = (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False")
+    if not is_marked or is_over(pod) or pod["spec"].get("readinessGates"):
+        return ""
+    return pod["spec"].get("nodeName", "")
 
 
 def restarts(pod: dict[str, Any], container: str) -> int:

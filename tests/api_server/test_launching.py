@@ -398,10 +398,7 @@ def test_a_node_that_does_not_answer_is_said(
     """As the node controller of Kubernetes 1.36 marks pods whose kubelet is silent."""
     player = Player(standing_in, container_logs, "node-1")
     run = launched(pytorch)
-    job = player.wait_for(pytorch)
-    master, worker = player.pod(job, "master"), player.pod(job, "worker")
-    for pod in (master, worker):
-        player.run(pod)
+    job, (_, worker) = running(player, pytorch)
     run.says("running: 2 of 2 replicas run")
     ready = [{"type": kind, "status": "True"} for kind in ("ContainersReady", "Ready")]
     player.set(worker, conditions=[ready[0], ready[1] | {"status": "False"}])
