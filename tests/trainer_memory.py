@@ -1,7 +1,8 @@
 """What the language model's trainer needs at most, in each process of a training, and predicted.
 
 ``measure`` starts this file with torchrun. The steps are the trainer's own, but for checkpoints,
-which are copied to the memory of the machine, not of the device. What is resident is what tensors
+which are copied to the memory of the machine, not of the device. On a GPU it is what PyTorch's
+allocator has given to tensors, and reserved for them. On CPUs what is resident is what tensors
 have, as malloc takes each from the kernel and gives it back at once: PyTorch's profiler misses what
 is freed by the threads of gloo.
 """
@@ -23,11 +24,16 @@ KNOWN = ("strategy", "mesh", "shape", "batch_size", "micro_batch", "bf16", "reco
 
 
 class Stage(NamedTuple):
-    """The process of a pipeline stage that needs most: bytes, and those predicted."""
+    """The process of a pipeline stage that needs most: bytes, and those predicted.
+
+    Attributes:
+        reserved: What the allocator of a GPU had at most, with what it could not use.
+    """
 
     case: str
     measured: int
     predicted: float
+    reserved: int
 
 
 def measure(processes: int, length: int, model: str, cases: list[str]) -> list[Stage]:
@@ -47,13 +53,13 @@ def measure(processes: int, length: int, model: str, cases: list[str]) -> list[S
         raise RuntimeError(done.stderr[-4000:])
     found = json.loads(done.stdout.strip().splitlines()[-1])
     return [
-        Stage(case, max(each), predicted(given, length, stage))
+        Stage(case, max(each)[0], predicted(given, length, stage), max(each)[1])
         for case, (given, *taken) in zip(cases, found, strict=True)
         for stage, each in enumerate(by_stage(taken, given["mesh"][0]))
     ]
 
 
-def by_stage(taken: list[int], stages: int) -> list[list[int]]:
+def by_stage(taken: list[list[int]], stages: int) -> list[list[list[int]]]:
     """Returns what processes have taken, of each stage together."""
     each = len(taken) // stages
     return [taken[start : start + each] for start in range(0, len(taken), each)]
@@ -69,7 +75,7 @@ def predicted(given: dict[str, Any], length: int, stage: int) -> float:
     return of_stage(llama(*given["shape"]), kept, mesh, work, stage).peak
 
 
-def take_steps(arguments: Namespace, length: int) -> None:
+def take_steps(arguments: Namespace, length: int, device: Any) -> None:
     """Takes two steps, the second of which finds the optimizer's state there."""
     import helpers
     import language_model
@@ -77,8 +83,7 @@ def take_steps(arguments: Namespace, length: int) -> None:
     import torch
     from torch.distributed.device_mesh import init_device_mesh
 
-    device = torch.device("cpu")
-    mesh = init_device_mesh("cpu", arguments.mesh, mesh_dim_names=strategies.AXES)
+    mesh = init_device_mesh(device.type, arguments.mesh, mesh_dim_names=strategies.AXES)
     model = strategies.build(arguments, mesh, device)
     compute = strategies.gradients(model, arguments, mesh, device)
     optimizer = language_model.make_optimizer(model)
@@ -91,22 +96,30 @@ def take_steps(arguments: Namespace, length: int) -> None:
         optimizer.zero_grad()
 
 
-def most_resident(case: str, length: int) -> tuple[dict[str, Any], int]:
-    """Returns the trainer's arguments, and how many bytes more were resident than before."""
+def most(case: str, length: int, device: Any) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Returns the trainer's arguments, and how many bytes more it had and reserved than before."""
     import gc
 
     import options
     import torch.distributed as dist
+    from torch import cuda
 
     gc.collect()
     sys.argv = ["language_model.py", *case.split()]
     arguments = options.parse("Train.")
-    dist.barrier()
-    Path("/proc/self/clear_refs").write_text("5")  # the most starts anew from what is there
-    before = resident("VmRSS")
-    take_steps(arguments, length)
     given = {name: getattr(arguments, name) for name in KNOWN}
-    return given, resident("VmHWM") - before
+    dist.barrier()
+    if device.type == "cuda":
+        cuda.empty_cache()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated(), cuda.memory_reserved()
+        take_steps(arguments, length, device)
+        after = cuda.max_memory_allocated(), cuda.max_memory_reserved()
+        return given, (after[0] - before[0], after[1] - before[1])
+    Path("/proc/self/clear_refs").write_text("5")  # the most starts anew from what is there
+    resident_before = resident("VmRSS")
+    take_steps(arguments, length, device)
+    return given, (resident("VmHWM") - resident_before, 0)
 
 
 def resident(which: str) -> int:
@@ -123,10 +136,10 @@ def main() -> None:
     import torch.distributed as dist
 
     length, model, *cases = sys.argv[1:]
-    helpers.join()
+    device = helpers.join()
     for case in cases:  # loads what is loaded on first use
-        most_resident(f"{case} {model} {SMALL}", 8)
-    found = [most_resident(f"{case} {model}", int(length)) for case in cases]
+        most(f"{case} {model} {SMALL}", 8, device)
+    found = [most(f"{case} {model}", int(length), device) for case in cases]
     everywhere: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, [taken for _, taken in found])
     if dist.get_rank() == 0:

@@ -139,9 +139,11 @@ class PodLog(threading.Thread):
                     self._read_to_its_end = not live
                 if over:
                     return
-            except Invalid:
-                # It is not there yet, or no longer.
+            except Invalid as error:
+                # It is not there yet, or no longer. Who has seen it grow has what it said.
                 if over:
+                    if not self._follow and pods.has_started(self._pod, self._container):
+                        self._on_line(f"(the log cannot be read: {error})")
                     return
             except Unavailable:
                 # The node may be back later; that the API server is away others notice.

@@ -60,8 +60,13 @@ def has_started(pod: dict[str, Any], container: str) -> bool:
 
 
 def is_running(pod: dict[str, Any], container: str) -> bool:
-    """Tells whether the container runs, which nobody knows of a node that does not answer."""
-    return "running" in container_status(pod, container).get("state", {}) and not lost_node(pod)
+    """Tells whether the container runs, which nobody knows where its node is lost."""
+    return ran_last(pod, container) and not lost_node(pod)
+
+
+def ran_last(pod: dict[str, Any], container: str) -> bool:
+    """Tells whether the container runs by what its node, which may be lost, said last."""
+    return "running" in container_status(pod, container).get("state", {})
 
 
 def has_ended(pod: dict[str, Any], container: str) -> bool:
@@ -70,15 +75,18 @@ def has_ended(pod: dict[str, Any], container: str) -> bool:
 
 
 def lost_node(pod: dict[str, Any]) -> str:
-    """Returns the pod's node if that does not answer; empty where there is no sign of it."""
-    # A kubelet reports both conditions at once; when it is silent, one is taken back for it, and
-    # all else stays as it said (MarkPodsNotReady in pkg/controller/util/node of Kubernetes 1.36).
-    given = pod.get("status", {}).get("conditions") or []
-    conditions = {each["type"]: each["status"] for each in given}
-    is_marked = (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False")
-    if not is_marked or is_over(pod) or pod["spec"].get("readinessGates"):
-        return ""
-    return pod["spec"].get("nodeName", "")
+    """Returns the pod's node if that is NotReady, mostly as it is silent; empty if nothing says so.
+
+    Only of pods that were ready: all others are as they were.
+    """
+    # The control plane takes the condition back for the kubelet, which would give a reason
+    # (MarkPodsNotReady in pkg/controller/util/node, GeneratePodReadyCondition in
+    # pkg/kubelet/status of Kubernetes 1.36).
+    for condition in pod.get("status", {}).get("conditions") or []:
+        if condition["type"] == "Ready" and condition["status"] == "False":
+            is_marked = not (condition.get("reason") or is_over(pod))
+            return pod["spec"].get("nodeName", "") if is_marked else ""
+    return ""
 
 
 def restarts(pod: dict[str, Any], container: str) -> int:
@@ -143,13 +151,13 @@ def removal(pod: dict[str, Any]) -> datetime | None:
 def waiting_reason(pod: dict[str, Any]) -> str:
     """Returns why a pod does not run yet, in the cluster's words; empty where it says nothing.
 
-    Likewise of one that may run no more, as its node does not answer.
+    Likewise of one that may run no more, as its node is lost.
     """
     if node := lost_node(pod):
         if "deletionTimestamp" not in pod["metadata"]:
-            return f"its node {node} does not answer"
+            return f"its node {node} is NotReady"
         off = f"if that is off: kubectl delete node {node}"
-        return f"its node {node} does not answer, so it may run on; {off}"
+        return f"its node {node} is NotReady, so it may run on; {off}"
     status = pod.get("status", {})
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":

@@ -70,7 +70,7 @@ class Player:
         path = jobs.path(metadata["namespace"], metadata["name"], "status")
         return self.cluster.request("PATCH", jobs, path, body=body)
 
-    def pod(self, job, role, index=0, *, restart="Never", memory=""):
+    def pod(self, job, role, index=0, *, restart="Never", memory="", suffix=""):
         """Makes a pod of a job; returns its name."""
         metadata, kind = job["metadata"], kind_of(job)
         labels = {kind.job_label: metadata["name"]}
@@ -85,7 +85,7 @@ class Player:
         else:
             labels["jobset.sigs.k8s.io/replicatedjob-name"] = role
             labels["batch.kubernetes.io/job-completion-index"] = str(index)
-        name = f"{metadata['name']}-{role}-{index}"
+        name = f"{metadata['name']}-{role}-{index}{suffix}"
         container = {"name": kind.container, "image": "example.org/train"}
         if memory:
             container["resources"] = {"limits": {"memory": memory}}

@@ -235,6 +235,17 @@ def test_all_tries_of_a_step_are_one(argo_standing_in, container_logs):
     assert CliRunner().invoke(app, words).output == "[train] 0\n[train] 1\n"
 
 
+def test_a_log_that_its_node_has_lost_is_told(argo_standing_in, container_logs):
+    cluster = argo_standing_in
+    run = begun(cluster)
+    one = node("p0", "train", "Succeeded", 1) | {"name": f"{run}.pytorch-training.train"}
+    change(cluster, run, phase="Succeeded", nodes={"p0": one})
+    container_logs.lose(pod_of(cluster, run, one, "Succeeded"))
+    words = ["logs", run, "--target", "argo", "-n", cluster.namespace]
+    told = CliRunner().invoke(app, words).output
+    assert told.startswith("[train] (the log cannot be read: unable to retrieve container logs")
+
+
 def test_logs_of_turns_are_followed_until_the_run_has_ended(
     argo_standing_in, container_logs, sweep, monkeypatch, eventually
 ):

@@ -7,7 +7,6 @@ from player import ROLES, Player, manifests
 
 from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
-from trireme.components.kubernetes.pods import waiting_reason
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training import timeline
 from trireme.components.training.cluster import follower, jobs, reasons, submission
@@ -388,37 +387,6 @@ def test_why_a_replica_that_has_run_does_not_is_said(launched, player, pytorch):
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
     player._container(pods[1], "Running", {"waiting": waiting}, restartCount=2)
     run.says("running: 1 of 2 replicas run; worker-0: CrashLoopBackOff: back-off 40s")
-    player.condition(job, "Succeeded")
-    assert run.end().error is None
-
-
-def test_a_node_that_does_not_answer_is_said(
-    standing_in, container_logs, launched, pytorch, eventually
-):
-    """As the node controller of Kubernetes 1.36 marks pods whose kubelet is silent."""
-    player = Player(standing_in, container_logs, "node-1")
-    run = launched(pytorch)
-    job, (_, worker) = running(player, pytorch)
-    run.says("running: 2 of 2 replicas run")
-    ready = [{"type": kind, "status": "True"} for kind in ("ContainersReady", "Ready")]
-    player.set(worker, conditions=[ready[0], ready[1] | {"status": "False"}])
-    why = "its node node-1 does not answer"
-    run.says(f"running: 1 of 2 replicas run; worker-0: {why}")
-    details = jobs.status(player.cluster, "digits")
-    assert details.row.reason == f"worker-0: {why}"
-    assert [(each.state, each.reason) for each in details.replicas] == [
-        ("running", ""),
-        ("unknown", why),
-    ]
-    player.condition(job, "Restarting", message="1 Worker replica(s) failed.")
-    run.says(f"restarting: 1 Worker replica(s) failed; worker-0: {why}")
-    player.condition(job, "Restarting", status="False")
-    # As five minutes later, when Kubernetes has given the pod up.
-    given_up = player.get(worker)
-    given_up["metadata"]["deletionTimestamp"] = player.now()
-    assert waiting_reason(given_up).endswith("if that is off: kubectl delete node node-1")
-    player.set(worker, conditions=ready)
-    assert eventually(lambda: run.states[-1] == "running: 2 of 2 replicas run")
     player.condition(job, "Succeeded")
     assert run.end().error is None
 

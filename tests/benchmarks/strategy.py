@@ -1,6 +1,7 @@
 """Whether the language model's trainer needs the memory that ``trireme strategy`` predicts.
 
-Each strategy on one, two and four processes; of a pipeline, each stage. Predicted, measured, ratio.
+Each strategy on one, two and four processes; of a pipeline, each stage. Where there is a GPU, three
+sizes of GPT-2 on one of it instead. Predicted, measured, ratio.
 
     python tests/benchmarks/strategy.py
 """
@@ -10,10 +11,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import torch
 from trainer_memory import measure
 
 MODEL = "--layers 4 --width 640 --heads 20 --vocabulary 8192 --batch-size 16"
 LENGTH = 64
+ON_GPU = "--bf16 --batch-size 32", 1024
+SIZES = {
+    "gpt2-124m": ["", "--micro-batch 8", "--recompute", "--compile"],
+    "gpt2-350m": ["", "--micro-batch 8", "--recompute", "--compile"],
+    "gpt2-1.5b": [
+        "--micro-batch 8",
+        "--micro-batch 16",
+        "--recompute",
+        "--micro-batch 8 --compile",
+    ],
+}
 CASES = {
     1: ["single", "single --micro-batch 2", "single --recompute", "single --bf16"],
     2: ["ddp", "fsdp", "tp", "pp", "fsdp --recompute", "fsdp --bf16", "tp --bf16", "pp --bf16"],
@@ -31,6 +44,9 @@ CASES = {
 
 def main() -> None:
     """Measures and prints a line for each stage."""
+    if torch.cuda.is_available():
+        on_gpu()
+        return
     print(f"language_model.py {MODEL}, {LENGTH} tokens a sample")
     print(f"{'processes':<9}  {'--strategy':<22}  {'predicted':>9}  {'measured':>9}  ratio")
     for processes, cases in CASES.items():
@@ -40,6 +56,19 @@ def main() -> None:
             what = stage.case.removeprefix("--strategy ")
             ratio = stage.predicted / stage.measured
             print(f"{processes:<9}  {what:<22}  {'  '.join(sizes)}  {ratio:.2f}", flush=True)
+
+
+def on_gpu() -> None:
+    """Measures each size of GPT-2 on one GPU and prints a line for each case."""
+    model, length = ON_GPU
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    print(f"language_model.py {model}, {length} tokens a sample")
+    print(f"{'':<42}  {'predicted':>9}  {'measured':>9}  ratio   reserved")
+    for size, cases in SIZES.items():
+        for stage in measure(1, length, model, [f"--size {size} {case}" for case in cases]):
+            sizes = [f"{each / 1e9:6.1f} GB" for each in (stage.predicted, stage.measured)]
+            ratio = f"{stage.predicted / stage.measured:.2f}"
+            print(f"{stage.case:<42}  {'  '.join(sizes)}  {ratio}   {stage.reserved / 1e9:6.1f} GB")
 
 
 if __name__ == "__main__":

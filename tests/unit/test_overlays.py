@@ -169,7 +169,7 @@ def test_nothing_but_what_is_said_reaches_or_is_reached(overlay):
     assert shut == {"trireme-tracking"} | ours
     rules = [rule for policy in policies for rule in policy["spec"].get("egress", [])]
     anywhere = [rule["ports"] for rule in rules if not rule.get("to")]
-    assert {port["port"] for ports in anywhere for port in ports} == {53}  # names
+    assert {port["port"] for ports in anywhere for port in ports} == {53, 5353}  # names
     peers = [peer for rule in rules for peer in rule.get("to", [])]
     blocks = [peer["ipBlock"] for peer in peers if "ipBlock" in peer]
     assert blocks

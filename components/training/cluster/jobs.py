@@ -203,8 +203,9 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
     nodes = [row.node for _, row in rows if row.state == "running"]
     if not nodes:
         now = _row(cluster, job, own_pods)
-        why = f"; {now.reason}" if now.reason else ""
-        raise InputError(f"job {name!r} does not run: {now.state}{why}")
+        why = "; ".join(filter(None, [now.state, now.reason]))
+        # A job whose replicas' nodes are lost still says that it runs.
+        raise InputError(f"job {name!r} does not run: {why.removeprefix(f'{State.RUNNING}; ')}")
     used = containers.measured(cluster, pods_of(job), nodes)
     found = []
     for pod, row in sorted(rows, key=lambda both: both[1].name):
@@ -248,7 +249,7 @@ def progress_of_run(cluster: Cluster, run: str) -> Progress | None:
 def _progress(
     cluster: Cluster, job: dict[str, Any], own_pods: list[dict[str, Any]]
 ) -> Progress | None:
-    pod_of = {identity.replica_name(pod): pod for pod in own_pods}
+    pod_of = _present(own_pods)
     pod = pod_of.get(progress.leader(pod_of))
     if not (pod and pods.is_running(pod, container := _container(job, pod))):
         return None
@@ -331,6 +332,12 @@ def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
     return [pod for pod in found if identity.is_of(pod, job)]
 
 
+def _present(own_pods: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the present pod of each replica: one on a lost node is there beside its successor."""
+    by_age = sorted(own_pods, key=lambda pod: pod["metadata"]["creationTimestamp"])
+    return {identity.replica_name(pod): pod for pod in by_age}
+
+
 def _container(job: dict[str, Any], pod: dict[str, Any]) -> str:
     """Returns the container of a job's pod that trains."""
     return identity.main_container(pod, kind_of(job).container)
@@ -343,10 +350,12 @@ def _row(
     find: reasons.Finder = reasons.workload_of,
 ) -> Row:
     metadata, now = job["metadata"], status_of(job)
-    rows = [_replica_row(job, pod) for pod in own_pods]
+    rows = [_replica_row(job, pod) for pod in _present(own_pods).values()]
+    rows.sort(key=lambda row: (row.state != "unknown", row.name))  # others may wait for a lost one
     running, state = sum(row.state == "running" for row in rows), now.state
-    if state is State.CREATED and is_train_job(job) and running:
-        state = State.RUNNING  # which a TrainJob does not say of itself before all its nodes run
+    has_run = any(row.state in ("running", "unknown") for row in rows)
+    if state is State.CREATED and is_train_job(job) and has_run:
+        state = State.RUNNING  # which a TrainJob says of itself only while all its nodes run
     waiting = [
         f"{row.name}: {row.reason}"
         for row in rows

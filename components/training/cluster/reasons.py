@@ -69,7 +69,8 @@ def why_not_running(
     lacking: bool,
 ) -> Reason:
     """Says why pods of a job do not run."""
-    for name, pod in pods_by_replica.items():
+    # A lost node comes first: others may wait for what is on it.
+    for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
         reason = pods.waiting_reason(pod)
         if reason:
             return Reason(f"{name}: {reason}", {name})

@@ -213,7 +213,9 @@ class Replica:
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        is_well = self.is_running or self._pod.get("status", {}).get("phase") == "Succeeded"
+        # One whose node is lost is no cause of what its last start has survived.
+        ran_last = pods.ran_last(self._pod, self.container) and not self._gone
+        is_well = ran_last or self._pod.get("status", {}).get("phase") == "Succeeded"
         return is_well, failure.stopped, self.lost_peer, failure.at
 
     @property
