@@ -1,8 +1,11 @@
 """What kustomize makes of manifests/: golden files, the schemas of Kubernetes, and policies."""
 
+import configparser
 import functools
+import importlib.util
 import json
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -144,6 +147,16 @@ def test_secrets_that_are_named_are_made(overlay):
     }
     made = set(re.findall(r"secret \S+ ([\w-]+)$", (MANIFESTS / "secrets.sh").read_text(), re.M))
     assert {"mlflow-auth", "mlflow-database"} <= named - {"key"} <= made | {"key"}
+
+
+def test_mlflow_knows_the_settings_of_its_users():
+    """It would take others without a word, and check every password anew again."""
+    settings = configparser.ConfigParser()
+    settings.read(MANIFESTS / "base/tracking/basic_auth.ini")
+    (place,) = importlib.util.find_spec("mlflow").submodule_search_locations
+    known = runpy.run_path(f"{place}/server/auth/config.py")["AuthConfig"]._fields
+    assert "auth_cache_ttl_seconds" in settings["mlflow"]
+    assert set(settings["mlflow"]) <= set(known)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
