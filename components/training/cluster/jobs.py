@@ -356,13 +356,10 @@ def _row(
     has_run = any(row.state in ("running", "unknown") for row in rows)
     if state is State.CREATED and is_train_job(job) and has_run:
         state = State.RUNNING  # which a TrainJob says of itself only while all its nodes run
-    waiting = [
-        f"{row.name}: {row.reason}"
-        for row in rows
-        if row.state in ("pending", "unknown") and row.reason
-    ]
+    waits = (row for row in rows if row.state in ("pending", "unknown") and row.reason)
+    waiting = next((f"{row.name}: {row.reason}" for row in waits), "")
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
-    reason = now.message if now.state.ended or not waiting else waiting[0]
+    reason = now.message if now.state.ended else waiting or now.message
     if state is State.SUSPENDED:
         # Its operator says only that it is suspended.
         reason = reasons.why_queued(cluster, job, find)
