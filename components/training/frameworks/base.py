@@ -153,6 +153,9 @@ class Framework:
     trainer: str = ""
     """The reference program that learns to classify, among those that Trireme carries."""
 
+    is_forked: bool = False
+    """Whether its trainers may be forks of a process that has loaded its module."""
+
     runtime_jobs: tuple[str, ...] = ()
     """The jobs of a ClusterTrainingRuntime that is made for it; none: there is no such runtime."""
 
@@ -284,6 +287,15 @@ class Framework:
             InputError: It cannot run here.
         """
         return lambda pod: Start(images[pod.name])
+
+    def without_shell(
+        self, command: list[str], variables: Mapping[str, str]
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """Returns a command without the shell that only sets variables for it, and all of them."""
+        return command, variables
+
+    def begin_anew(self, threads: int) -> None:
+        """Has its module, which another process had loaded before it forked, begin anew."""
 
     def shown(self, lines: str) -> str:
         """Returns what is to be shown of lines."""

@@ -6,25 +6,24 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trireme.components.training.local import environment, gpus
+from trireme.components.training.local import environment, forked, gpus
 from trireme.components.training.local.manifest import Job, Pod
 from trireme.components.training.local.network import Network
 from trireme.components.training.local.supervised import supervised
 
 GRACE = 30.0  # seconds between asking a replica to end and killing it, as a pod has by default
 
-Start = Callable[[], "subprocess.Popen[bytes]"]
+Process = subprocess.Popen[bytes] | forked.Forked
+Start = Callable[[], Process]
 
 
 def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
     """Returns each pod of a job, with what starts its process as often as it is called."""
-    return [
-        (
-            pod,
-            partial(_start, network, pod, command, _temporary_directory(pod, variables, temporary)),
-        )
-        for pod, command, variables in processes(job, network, logs, temporary)
-    ]
+    found: list[tuple[Pod, Start]] = []
+    for pod, command, variables in processes(job, network, logs, temporary):
+        own = _temporary_directory(pod, variables, temporary)
+        found.append((pod, partial(_start, job, network, pod, command, own)))
+    return found
 
 
 def processes(
@@ -55,7 +54,11 @@ def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -
 
 
 def _start(
-    network: Network, pod: Pod, command: list[str], variables: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
+    job: Job, network: Network, pod: Pod, command: list[str], variables: Mapping[str, str]
+) -> Process:
     directory = str(Path(pod.container.get("workingDir") or ".").resolve())
+    if network.shared:
+        program = job.framework.without_shell(command, variables)
+        if forked.is_for(job.framework, *program, directory):
+            return forked.start(job.framework, *program, directory, GRACE)
     return supervised(network.inside(pod, command, directory), GRACE, dict(variables), directory)

@@ -7,7 +7,6 @@ import codecs
 import contextlib
 import queue
 import signal
-import subprocess
 import threading
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from trireme.components.training.hangs import BUSY
 from trireme.components.training.incidents import FailedAttempt
 from trireme.components.training.lines import UNREAD, blocks
 from trireme.components.training.local.manifest import Pod
+from trireme.components.training.local.pod import Process, Start
 from trireme.components.training.local.stacks import stacks
 from trireme.components.training.local.supervised import kill_leftovers
 from trireme.components.training.local.usage import cpu_seconds
@@ -71,7 +71,7 @@ class Replica:
     def __init__(
         self,
         pod: Pod,
-        start: Callable[[], subprocess.Popen[bytes]],
+        start: Start,
         log: Path,
         on_lines: Callable[[str, str], None],
         events: "queue.SimpleQueue[Ended | None]",
@@ -89,7 +89,7 @@ class Replica:
         self._launch, self._log, self._on_lines, self._events = start, log, on_lines, events
         self._shown, self._on_rewritten = shown, on_rewritten
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._started = self._worked = 0.0
         self._oom_kills = 0
         self._delay = FIRST_DELAY
@@ -122,7 +122,12 @@ class Replica:
         return self.finished and self.status == 0
 
     def start(self) -> None:
-        """Starts an attempt."""
+        """Starts an attempt and follows it."""
+        self.launch()
+        self.follow()
+
+    def launch(self) -> None:
+        """Starts the process of an attempt; to be followed in any case."""
         try:
             process = self._launch()
         except OSError as error:
@@ -138,9 +143,12 @@ class Replica:
         self._worked = 0.0
         self._began = time.time()
         self._was_told_to_end = False
-        follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
+
+    def follow(self) -> None:
+        """Has threads read what the attempt prints and wait for its end."""
+        follower = threading.Thread(target=self._follow, args=(self._process,), daemon=True)
         follower.start()
-        threading.Thread(target=self._wait, args=(process, follower), daemon=True).start()
+        threading.Thread(target=self._wait, args=(self._process, follower), daemon=True).start()
 
     @property
     def last_line(self) -> float:
@@ -231,7 +239,7 @@ class Replica:
         if self._process and self.status is None:
             self._process.send_signal(signal.SIGQUIT)
 
-    def _wait(self, process: subprocess.Popen[bytes], follower: threading.Thread) -> None:
+    def _wait(self, process: Process, follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""
         status, worked, peak = reap(process)
         if status < 0:  # the supervisor itself was killed
@@ -241,7 +249,7 @@ class Replica:
         follower.join(UNREAD)
         self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 
-    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+    def _follow(self, process: Process) -> None:
         """Logs and shows what an attempt prints."""
         texts = self._texts(process)
         try:
@@ -262,7 +270,7 @@ class Replica:
         with contextlib.suppress(OSError, ValueError):
             self._on_lines(self.name, lines)
 
-    def _texts(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
+    def _texts(self, process: Process) -> Iterator[str]:
         """Yields lines to show of an attempt, many at a time, and keeps the last ones."""
         stream = process.stdout
         assert stream is not None

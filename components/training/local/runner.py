@@ -129,8 +129,7 @@ class _JobRun:
 
     def live(self) -> None:
         """Returns when the job has succeeded and the others have had their time to end."""
-        for replica in self.replicas:
-            replica.start()
+        self._start_all()
         while not policy.succeeded(self.job, self.replicas):
             self._keep_timeline()
             ended = self._next(min(self._due(), time.monotonic() + 1))
@@ -148,6 +147,17 @@ class _JobRun:
             if self.on_tick(self.replicas):
                 return
         self._linger()
+
+    def _start_all(self) -> None:
+        """Starts all replicas before it follows any, as what has threads cannot be forked."""
+        launched: list[Replica] = []
+        try:
+            for replica in self.replicas:
+                replica.launch()
+                launched.append(replica)
+        finally:
+            for replica in launched:
+                replica.follow()
 
     def stop(self, grace: float) -> None:
         """Ends what still runs, kills it after some seconds, and waits for it."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trireme.components.checkout import builtin
 from trireme.components.home import TRACKER
 from trireme.components.images import PYTORCH
 from trireme.components.processes import Used, reap
@@ -23,12 +24,14 @@ _OURS = "from trireme.components.step import step"
 _LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
 _WITH_TORCH = (
     *_LOADED,
-    *("torch", "numpy.random", "trireme.components.evaluation.evaluate"),
+    *("torch", "torch._dynamo", "numpy.random", "trireme.components.evaluation.evaluate"),
     *("trireme.components.packages.use", "trireme.components.training.local.runner"),
     *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
 )
 _USE_TORCH = ("evaluate", "export", TRIAL)
 """What is loaded once for all steps of ours, and for those that use the framework."""
+
+_TRAINERS = f"{builtin.PLACE}/pytorch/"
 
 _PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
 
@@ -54,6 +57,8 @@ def modules_of(
         image = str(given.get(computed[1], ""))
     function = command[command.index("--function_to_execute") + 1]
     has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
+    # What it starts are forks of it then, see ``components.training.local.forked``.
+    has_torch |= function == "train" and str(given.get("entrypoint")).startswith(_TRAINERS)
     return _WITH_TORCH if has_torch else _LOADED
 
 

@@ -6,7 +6,6 @@ environment and output of its own, and runs the step as ``supervised`` would run
 reports how the step has ended, so that nothing depends on the process that it was forked from.
 """
 
-import atexit
 import contextlib
 import gc
 import importlib
@@ -21,12 +20,13 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import exit_in_words
-from trireme.components.processes import Used, lack_of_memory, oom_kills, reap
+from trireme.components.processes import Used, end_with, lack_of_memory, oom_kills, reap
 from trireme.components.training.local.supervised import widen
 from trireme.components.training.local.supervisor import supervise
 
@@ -37,8 +37,6 @@ RUNTIME = "_KFP_RUNTIME"
 
 LAST_LINES = 5  # of what has ended
 READING = 5.0  # seconds for them to be read
-
-_status = 1  # of the process of a step, until it has ended otherwise than by an exception
 
 
 def is_for(command: Sequence[str]) -> bool:
@@ -161,7 +159,6 @@ class Warm:
 
 def main(channel: socket.socket, modules: Sequence[str]) -> None:
     """Forks steps until the other end of the channel is closed."""
-    atexit.register(_leave)  # before others do, to be called after all of them
     for module in modules:
         with contextlib.suppress(Exception):  # of which the step that needs it tells
             importlib.import_module(module)
@@ -175,9 +172,7 @@ def main(channel: socket.socket, modules: Sequence[str]) -> None:
             os._exit(0)
         if os.fork() == 0:
             channel.close()
-            with _ending():
-                _run(_supervised(*given))
-            return
+            end_with(partial(_run, _supervised(*given)))
         for each in given:
             os.close(each)
 
@@ -212,36 +207,8 @@ def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]
     return list(command)
 
 
-@contextlib.contextmanager
-def _ending() -> Iterator[None]:
-    """Takes note of the exit status that a step's process is about to have."""
-    global _status
-    try:
-        yield
-        _status = 0
-    except SystemExit as end:
-        _status = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
-        raise
-    except KeyboardInterrupt:
-        _status = 128 + signal.SIGINT
-        raise
-
-
-def _leave() -> None:
-    """Ends a step's process, whose threads and exit handlers are done."""
-    # To take down all that is loaded would write to it, so that it had to be copied: 0.3 s.
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(_status & 0xFF)
-
-
 def _run(command: Sequence[str]) -> None:
     """Does what the command does, in this process."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new interpreter has it
-    tempfile.tempdir = None  # which may be that of another environment
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # Python's own random numbers begin anew in a fork
     program = Path(tempfile.mkdtemp(), "ephemeral_component.py")
     program.write_text(command[SOURCE])
     os.environ[RUNTIME] = "true"
