@@ -28,7 +28,7 @@ NAMES = {
     r"local\.warm": "what is loaded once, and the forks without a name",
     r"export/answering": "export: loads the files back",
     r"torchrun": "torchrun",
-    r"(components/trainers/\S+/|^\S*python\S* (-u )?)(\w+\.py)": r"\3",
+    r"(components/trainers/\S+/|^(\S*python\S* (-u )?)?)(\w+\.py)": r"\4",
     r"\bgit\b": "git",
     r"by_hand\.py": "the script",
     r"bin/(trireme) ": r"\1",
@@ -52,6 +52,8 @@ def look(root: int, found: dict[int, Process], ended: threading.Event) -> None:
         for pid in tree(root):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                words = name if name.endswith(".py") else words  # a fork that is a program now
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
             except OSError:
                 continue

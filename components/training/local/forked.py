@@ -21,7 +21,7 @@ from trireme.components.processes import end_with
 from trireme.components.training.frameworks.base import Framework
 from trireme.components.training.local import usage
 from trireme.components.training.local.supervised import widen
-from trireme.components.training.local.supervisor import supervise
+from trireme.components.training.local.supervisor import PR_SET_NAME, prctl, supervise
 
 _READ_LATER = (
     r"(CODE|DATA|CHECKPOINT|MODEL|WARM_START|BASE_MODEL|TENSORBOARD_LOGGING)_DIR|SEED|TMPDIR|PATH|"
@@ -136,6 +136,7 @@ def _run(framework: Framework, words: list[str]) -> None:
     file = Path(words[0]).resolve()
     sys.path[:shown] = [str(file.parent), *_places(os.environ)]
     sys.argv = words
+    prctl(PR_SET_NAME, file.name.encode())  # for who looks at processes
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = str(file)
     exec(compile(file.read_bytes(), file, "exec"), main.__dict__)

@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
 POLL = 0.05  # seconds between looks while the command is being stopped
 
 
@@ -45,7 +45,7 @@ def supervise(grace: float) -> int | None:
 
     The child has no signal handlers of its own.
     """
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker)
     caught_here = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -56,7 +56,7 @@ def supervise(grace: float) -> int | None:
     if child == 0:
         os.setpgrp()
         os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         signal.set_wakeup_fd(-1)
@@ -151,7 +151,8 @@ def _exit_status(wait_status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int | bytes) -> None:
+    """Changes something of this process, see https://man7.org/linux/man-pages/man2/prctl.2.html."""
     import ctypes
 
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

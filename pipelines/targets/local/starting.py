@@ -22,14 +22,16 @@ _OURS = "from trireme.components.step import step"
 """What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
-_WITH_TORCH = (
+_OF_TRIALS = (
     *_LOADED,
-    *("torch", "torch._dynamo", "numpy.random", "trireme.components.evaluation.evaluate"),
+    *("numpy.random", "trireme.components.evaluation.evaluate"),
     *("trireme.components.packages.use", "trireme.components.training.local.runner"),
     *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
 )
+_WITH_TORCH = (*_OF_TRIALS, "torch", "torch._dynamo")
 _USE_TORCH = ("evaluate", "export", TRIAL)
-"""What is loaded once for all steps of ours, and for those that use the framework."""
+"""What is loaded once for all steps of ours, for trials that are the user's programs alone, and for
+steps that use the framework."""
 
 _TRAINERS = f"{builtin.PLACE}/pytorch/"
 
@@ -58,7 +60,10 @@ def modules_of(
     function = command[command.index("--function_to_execute") + 1]
     has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
     # What it starts are forks of it then, see ``components.training.local.forked``.
-    has_torch |= function == "train" and str(given.get("entrypoint")).startswith(_TRAINERS)
+    is_trainer = str(given.get("entrypoint")).startswith(_TRAINERS)
+    has_torch |= function == "train" and is_trainer
+    if function == TRIAL and not is_trainer and "entrypoint" in (given.get("evaluation") or {}):
+        return _OF_TRIALS
     return _WITH_TORCH if has_torch else _LOADED
 
 

@@ -13,6 +13,7 @@ from trireme.components.home import TRACKER
 from trireme.pipelines.targets.local.starting import _OURS, Starter, modules_of, wait_for
 from trireme.pipelines.targets.local.warm import EXECUTOR, Forked
 
+TRAINER = "components/trainers/pytorch/classifier.py"
 COMPUTED = "{{$.inputs.parameters['plan-image']}}"
 
 
@@ -31,6 +32,17 @@ def command(function, *before, lines="pass"):
         ("evaluate", images.for_gpus(images.PYTORCH), {}, True),
         ("trial", COMPUTED, {"plan-image": images.PYTORCH}, True),
         ("trial", COMPUTED, {"plan-image": images.TENSORFLOW}, False),
+        ("trial", images.PYTORCH, {"evaluation": {"gate": 1}}, True),
+        ("trial", images.PYTORCH, {"evaluation": {"entrypoint": "evaluate.py"}}, False),
+        (
+            "trial",
+            images.PYTORCH,
+            {"evaluation": {"entrypoint": "evaluate.py"}, "entrypoint": TRAINER},
+            True,
+        ),
+        ("train", images.BASE, {"entrypoint": TRAINER}, True),
+        ("train", images.BASE, {"entrypoint": "train.py"}, False),
+        ("train", images.BASE, {}, False),
         ("evaluate", images.TENSORFLOW, {}, False),
         ("checkout", images.BASE, {}, False),
     ],
