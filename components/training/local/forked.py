@@ -66,7 +66,7 @@ def is_for(
     return bool(
         framework.is_forked
         and framework.module in sys.modules
-        and command[0] == "python3"
+        and command[:1] == ["python3"]
         and program.parent == Path(framework.trainer).parent
         and all(re.fullmatch(read_later, name) for name in changed)
         and re.fullmatch(r"[1-9]\d*", variables.get(_THREADS, ""))

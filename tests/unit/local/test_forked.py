@@ -201,6 +201,7 @@ def test_trainers_of_ours_are_forked(code):
         {"program": ["python3", "train.py"]},
         {"program": ["python3", "components/trainers/xgboost/classifier.py"]},
         {"program": ["python3"]},
+        {"program": []},
         {"TORCH_LOGS": "+dynamo"},
         {"LD_PRELOAD": "libtcmalloc.so"},
         {"OMP_NUM_THREADS": "2,1"},
