@@ -72,6 +72,7 @@ def is_for(
         and re.fullmatch(r"[1-9]\d*", variables.get(_THREADS, ""))
         # No packages of the run, which may be other ones than those that are loaded.
         and _places(variables) == [directory, *_places(os.environ)]
+        and any(map(_is_library, sys.path))
         and builtin.is_all_of(Path(directory))
         and not any(file.stem in sys.modules for file in Path(directory, program).parent.iterdir())
         # What another thread holds when it is forked would never be let go.
@@ -109,6 +110,11 @@ def start(
     return Forked(pid, for_us, out)
 
 
+def _is_library(place: str) -> bool:
+    """Tells whether a place of sys.path is where the standard library begins, there or not."""
+    return place.endswith("python{}{}.zip".format(*sys.version_info))
+
+
 def _places(variables: Mapping[str, str]) -> list[str]:
     return list(filter(None, variables.get(_PATH, "").split(os.pathsep)))
 
@@ -132,7 +138,7 @@ def _become_supervised(stdin: int, stdout: int, grace: float) -> None:
 def _run(framework: Framework, words: list[str]) -> None:
     """Runs a Python program as ``python3`` does."""
     framework.begin_anew(int(os.environ[_THREADS]))
-    shown = next(at for at, place in enumerate(sys.path) if place.endswith(".zip"))
+    shown = [*map(_is_library, sys.path)].index(True)
     file = Path(words[0]).resolve()
     sys.path[:shown] = [str(file.parent), *_places(os.environ)]
     sys.argv = words

@@ -167,6 +167,8 @@ os.environ.pop("PYTHONPATH", None)
 forked.usage.has_gpu = lambda: more == "GPU"
 sys.modules["torch"] = forked
 sys.modules |= {"helpers": forked} if more == "helpers" else {}
+if more == "no library":
+    sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
 if more == "thread":
     threading.Thread(target=time.sleep, args=(1,)).start()
 variables = os.environ | {"PYTHONPATH": sys.argv[1], "OMP_NUM_THREADS": "2"} | variables
@@ -209,6 +211,7 @@ def test_trainers_of_ours_are_forked(code):
         {"more": "GPU"},
         {"more": "helpers"},
         {"more": "thread"},
+        {"more": "no library"},
         {"more": "tensorflow"},
     ],
     ids=str,
@@ -232,6 +235,7 @@ start = forked.start
 forked.start = lambda *given: (started.append(given[1]), start(*given))[1]
 os.environ.pop("PYTHONPATH", None)
 os.chdir(sys.argv[1])
+forked.usage.has_gpu = lambda: False
 runner.run(json.loads(sys.argv[2]), Path("logs"), lambda name, lines: print(name, lines))
 print("forked:", len(started))
 """
