@@ -83,7 +83,7 @@ class LivePrinter(LinePrinter):
         self._size = self._left_out = 0
         self._is_printing = self._is_closed = False
         self._changed = threading.Condition()
-        # Started by the first line: until then a process with one thread keeps its one.
+        # Started by the first line, as a process can be forked safely until it has a second thread.
         self._thread = threading.Thread(target=self._print, daemon=True)
 
     def __call__(self, replica: str, lines: str) -> None:

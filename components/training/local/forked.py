@@ -39,9 +39,7 @@ class Forked:
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._stdin = os.fdopen(
-            stdin, "wb", buffering=0
-        )  # closed with this process, see supervisor
+        self._stdin = os.fdopen(stdin, "wb", buffering=0)  # to be held open, see ``supervisor``
         self.stdout = os.fdopen(stdout, "rb")
         widen(self.stdout)
 
