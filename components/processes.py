@@ -38,7 +38,10 @@ def reap(process: Child) -> Used:
 
 
 def end_with(program: Callable[[], object]) -> NoReturn:
-    """Runs a program in a process that was forked, which ends as an interpreter does."""
+    """Runs a program in a process that was forked, which ends as an interpreter does.
+
+    But files that the program has left open are not flushed.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tempfile.tempdir = None  # which may be that of another environment
     if "numpy" in sys.modules:

@@ -78,7 +78,12 @@ def _commit(folder: Path) -> str:
     return f"sha256:{hashed.hexdigest()}"
 
 
+def _is_compiled(file: Path) -> bool:
+    # Python writes them under other names first.
+    return file.suffix == ".pyc" or file.parent.name == "__pycache__"
+
+
 def _files(folder: Path) -> dict[str, Path]:
     """Returns the files by their paths in CODE_DIR, in order."""
-    files = (file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    files = (file for file in folder.rglob("*") if file.is_file() and not _is_compiled(file))
     return dict(sorted((str(PLACE / file.relative_to(folder)), file) for file in files))

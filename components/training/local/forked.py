@@ -7,9 +7,10 @@ late here. So has what is started again, as this process has threads by then.
 
 import atexit
 import contextlib
+import logging
 import os
 import re
-import signal
+import shutil
 import sys
 import traceback
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ _READ_LATER = (
 """Variables that no framework reads when it is loaded."""
 
 _THREADS, _PATH = "OMP_NUM_THREADS", "PYTHONPATH"
-"""Variables that are read then, and that a fork has to follow in another way."""
+"""Variables that are read then; a fork follows them in another way, but for NumPy's threads."""
 
 
 class Forked:
@@ -51,7 +52,8 @@ class Forked:
 
     def terminate(self) -> None:
         """Asks it to end, and has it killed if it does not."""
-        self.send_signal(signal.SIGTERM)
+        # A signal would be lost that comes before its supervisor waits for one.
+        self._stdin.close()
 
 
 def is_for(
@@ -61,23 +63,29 @@ def is_for(
     program = Path(*command[1:2])
     changed = {name for name, _ in os.environ.items() ^ variables.items()}
     read_later = "|".join([_READ_LATER, _THREADS, _PATH, framework.injected, framework.inherited])
-    return bool(
-        framework.is_forked
-        and framework.module in sys.modules
-        and command[:1] == ["python3"]
-        and program.parent == Path(framework.trainer).parent
-        and all(re.fullmatch(read_later, name) for name in changed)
-        and re.fullmatch(r"[1-9]\d*", variables.get(_THREADS, ""))
-        # No packages of the run, which may be other ones than those that are loaded.
-        and _places(variables) == [directory, *_places(os.environ)]
-        and any(map(_is_library, sys.path))
-        and builtin.is_all_of(Path(directory))
-        and not any(file.stem in sys.modules for file in Path(directory, program).parent.iterdir())
-        # What another thread holds when it is forked would never be let go.
-        and len([*Path("/proc/self/task").iterdir()]) == 1
-        # A driver that this process has asked something does not work in its forks.
-        and not usage.has_gpu()
-    )
+    with contextlib.suppress(OSError):
+        return bool(
+            framework.is_forked
+            and framework.module in sys.modules
+            and command[:1] == ["python3"]
+            and program.parent == Path(framework.trainer).parent
+            # What another thread holds when it is forked would never be let go.
+            and len([*Path("/proc/self/task").iterdir()]) == 1
+            # A driver that this process has asked something does not work in its forks.
+            and not usage.has_gpu()
+            and all(re.fullmatch(read_later, name) for name in changed)
+            and re.fullmatch(r"[1-9]\d*", variables.get(_THREADS, ""))
+            and shutil.which("python3", path=variables.get("PATH"))
+            == str(Path(sys.executable).with_name("python3"))
+            # No packages of the run, which may be other ones than those that are loaded.
+            and _places(variables) == [directory, *_places(os.environ)]
+            and any(map(_is_library, sys.path))
+            and builtin.is_all_of(Path(directory))
+            and not any(
+                file.stem in sys.modules for file in Path(directory, program).parent.iterdir()
+            )
+        )
+    return False
 
 
 def start(
@@ -127,7 +135,9 @@ def _become_supervised(stdin: int, stdout: int, grace: float) -> None:
     for number in [int(file.name) for file in Path("/proc/self/fd").iterdir()]:
         if number > 2 and number != nothing:
             os.dup2(nothing, number, inheritable=False)
-    atexit._clear()  # these put away what is another process's
+    # These put away what is another process's. Nor are what multiprocessing and weakref do at the
+    # end done for the program, which our trainers have no need of.
+    atexit._clear()
     status = supervise(grace)
     if status is not None:
         os._exit(status)
@@ -135,6 +145,8 @@ def _become_supervised(stdin: int, stdout: int, grace: float) -> None:
 
 def _run(framework: Framework, words: list[str]) -> None:
     """Runs a Python program as ``python3`` does."""
+    logging.root.handlers.clear()  # which kfp has set for the step
+    logging.root.setLevel(logging.WARNING)
     framework.begin_anew(int(os.environ[_THREADS]))
     shown = [*map(_is_library, sys.path)].index(True)
     file = Path(words[0]).resolve()

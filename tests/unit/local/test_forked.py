@@ -31,7 +31,8 @@ def start(is_forked, folder, *arguments):
 """
 
 BOTH = """
-import atexit
+import atexit, logging
+logging.basicConfig(level="INFO")
 kept = open(sys.argv[1] + "/programs/own.py")
 atexit.register(print, "of another process")
 for is_forked in (False, True):
@@ -61,7 +62,7 @@ def ask(folder):
 
 
 SEEN = """
-import json, os, signal, sys, tempfile
+import json, logging, os, signal, sys, tempfile
 places = [os.readlink(f"/proc/self/fd/{one}") for one in range(64)
           if os.path.lexists(f"/proc/self/fd/{one}")]
 print(json.dumps({
@@ -79,6 +80,7 @@ print(json.dumps({
     "files": sorted({place.partition(":")[0] for place in places}),
     "signals": [str(signal.getsignal(one)) for one in (2, 1, 15, 17, 13)],
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    "logging": [logging.root.level, len(logging.root.handlers)],
     "leads": os.getpgrp() == os.getpid(),
     "apart": os.getsid(0) == os.getppid(),
     "started under": os.environ["TRIREME_SUPERVISOR"] == str(os.getppid()),
@@ -171,7 +173,9 @@ if more == "no library":
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
 if more == "thread":
     threading.Thread(target=time.sleep, args=(1,)).start()
-variables = os.environ | {"PYTHONPATH": sys.argv[1], "OMP_NUM_THREADS": "2"} | variables
+path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+usual = {"PYTHONPATH": sys.argv[1], "OMP_NUM_THREADS": "2", "PATH": path}
+variables = os.environ | usual | variables
 framework = FRAMEWORKS["tensorflow" if more == "tensorflow" else "pytorch"]
 print(forked.is_for(framework, program, variables, sys.argv[1]))
 """
@@ -206,6 +210,7 @@ def test_trainers_of_ours_are_forked(code):
         {"program": []},
         {"TORCH_LOGS": "+dynamo"},
         {"LD_PRELOAD": "libtcmalloc.so"},
+        {"PATH": "/usr/bin:/bin"},
         {"OMP_NUM_THREADS": "2,1"},
         {"PYTHONPATH": "/packages"},
         {"more": "GPU"},
