@@ -27,6 +27,7 @@ class Stage(NamedTuple):
     """The process of a pipeline stage that needs most: bytes, and those predicted.
 
     Attributes:
+        measured: 0 where a GPU has less than is needed.
         reserved: What the allocator of a GPU had at most, with what it could not use.
     """
 
@@ -97,7 +98,10 @@ def take_steps(arguments: Namespace, length: int, device: Any) -> None:
 
 
 def most(case: str, length: int, device: Any) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Returns the trainer's arguments, and how many bytes more it had and reserved than before."""
+    """Returns the trainer's arguments, and how many bytes more it had and reserved than before.
+
+    Of what does not fit on a GPU it had none.
+    """
     import gc
 
     import options
@@ -113,7 +117,10 @@ def most(case: str, length: int, device: Any) -> tuple[dict[str, Any], tuple[int
         cuda.empty_cache()
         cuda.reset_peak_memory_stats()
         before = cuda.memory_allocated(), cuda.memory_reserved()
-        take_steps(arguments, length, device)
+        try:
+            take_steps(arguments, length, device)
+        except cuda.OutOfMemoryError:
+            return given, (0, 0)
         after = cuda.max_memory_allocated(), cuda.max_memory_reserved()
         return given, (after[0] - before[0], after[1] - before[1])
     Path("/proc/self/clear_refs").write_text("5")  # the most starts anew from what is there

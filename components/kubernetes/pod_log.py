@@ -89,14 +89,13 @@ class PodLog(threading.Thread):
         except NotFound:
             return
         except TriremeError as error:
-            if not self._stop_all.is_set():
-                self._on_line(f"(the rest of the log cannot be read: {error})")
+            self._say_lost(error)
 
     def catch_up(self) -> bool:
-        """Reads, in whatever thread, what there is now; returns whether nothing more will come."""
+        """Reads, in whatever thread, what there is now; returns whether that was all to be read."""
         if self._start is None:
             self._begin()
-        over = self.is_over
+        over = self.is_over or not self._follow
         try:
             if self._gone:
                 if not self._read_to_its_end:
@@ -108,14 +107,27 @@ class PodLog(threading.Thread):
                 ended = pods.has_ended(self._pod, self._container)
                 self._read_present(follow=False)
                 self._read_to_its_end = ended
-        except (Invalid, NotFound):
+        except NotFound:
             pass
-        except (HTTPError, Unavailable):
+        except HTTPError:
             return False
+        except Unavailable as error:
+            if self._follow:  # the node may be back later
+                return False
+            self._say_lost(error)
+        except Invalid as error:
+            # It is not there yet, or no longer.
+            if over and pods.has_started(self._pod, self._container):
+                self._say_lost(error)
         except TriremeError as error:
-            self._on_line(f"(the rest of the log cannot be read: {error})")
+            self._say_lost(error)
             return True
         return over
+
+    def _say_lost(self, error: TriremeError) -> None:
+        if not self._stop_all.is_set():
+            what = "the rest of the log" if self._position.last else "the log"
+            self._on_line(f"({what} cannot be read: {error})")
 
     def _begin(self) -> None:
         self._start = self._restarts()
@@ -142,8 +154,9 @@ class PodLog(threading.Thread):
             except Invalid as error:
                 # It is not there yet, or no longer. Who has seen it grow has what it said.
                 if over:
-                    if not self._follow and pods.has_started(self._pod, self._container):
-                        self._on_line(f"(the log cannot be read: {error})")
+                    has_grown = self._follow and self._position.last
+                    if not has_grown and pods.has_started(self._pod, self._container):
+                        self._say_lost(error)
                     return
             except Unavailable:
                 # The node may be back later; that the API server is away others notice.

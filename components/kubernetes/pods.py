@@ -107,34 +107,70 @@ def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
     for number, state in ((count - 1, "lastState"), (count, "state")):
         for kind in ("terminated", "running"):
             times = status.get(state, {}).get(kind, {})
-            # What could not be started says that it did so in 1970.
-            if times.get("startedAt") and times.get("reason") not in _NOT_STARTED:
+            if began := _began(times):
                 finished = times.get("finishedAt")
-                known[number] = Span(moment(times["startedAt"]), finished and moment(finished))
+                known[number] = Span(began, finished and moment(finished))
     return known
 
 
 def failure(pod: dict[str, Any], container: str) -> Failure | None:
     """Returns how the pod failed last; ``None`` if it did not."""
-    status = pod.get("status", {})
+    taken = taken_away(pod)
+    if taken:
+        return _taken(pod, container, taken)
     asked = removal(pod)
     ended = _failed_container(pod, container)
-    taken = _taken_away(pod)
-    at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
-    # By its number it cannot be told: until it is started again the kubelet may have it in
-    # ``lastState`` with the count of before (CrashLoopBackOff), or with that of after.
-    start = ended.get("containerID") or ended.get("finishedAt") or ""
-    has_started = ended.get("startedAt") and ended.get("reason") not in _NOT_STARTED
-    began = moment(ended["startedAt"]) if has_started else None
-    if taken:
-        return Failure(at, taken, stopped=False, taken=True, start=start, began=began)
     if ended:
+        at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
+        # By its number it cannot be told: until it is started again the kubelet may have it in
+        # ``lastState`` with the count of before (CrashLoopBackOff), or with that of after.
+        start = ended.get("containerID") or ended.get("finishedAt") or ""
         stopped = asked is not None and asked <= at
-        return Failure(at, ended["words"], stopped, start=start, began=began)
-    if status.get("phase") == "Failed":
+        return Failure(at, ended["words"], stopped, start=start, began=_began(ended))
+    if pod.get("status", {}).get("phase") == "Failed":
         words = "failed for an unknown reason"
         return Failure(_changed(pod), words, stopped=asked is not None)
     return None
+
+
+def _taken(pod: dict[str, Any], container: str, words: str) -> Failure:
+    """Returns the failure of a pod that was removed from its node, which its container may be on.
+
+    What the container failed with before is a failure of its own.
+    """
+    status = container_status(pod, container)
+    ended = status.get("state", {}).get("terminated", {})
+    runs = status.get("state", {}).get("running", {})
+    if ended.get("finishedAt"):
+        at, start = moment(ended["finishedAt"]), ended.get("containerID") or ended["finishedAt"]
+    else:
+        at, start = _changed(pod, "DisruptionTarget"), status.get("containerID", "") if runs else ""
+    return Failure(at, words, stopped=False, taken=True, start=start, began=_began(ended or runs))
+
+
+def _began(times: dict[str, Any]) -> datetime | None:
+    """Returns when a container started, by its state; ``None`` where it did not."""
+    if times.get("startedAt") and times.get("reason") not in _NOT_STARTED:
+        return moment(times["startedAt"])
+    return None  # what could not be started says that it did so in 1970
+
+
+def taken_away(pod: dict[str, Any]) -> str:
+    """Says by whom the pod was removed from its node; empty where it was not."""
+    status = pod.get("status", {})
+    reason, message = status.get("reason", ""), status.get("message", "")
+    if reason == "Evicted":
+        return joined("was evicted from its node", message)
+    if reason == "DeadlineExceeded":
+        return joined(TIME_LIMIT, message)
+    for condition in status.get("conditions") or []:
+        # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            cause = condition.get("reason", "disruption")
+            return joined(f"was removed from its node ({cause})", condition.get("message", ""))
+    if reason:
+        return joined(f"failed ({reason})", message)
+    return ""
 
 
 def removal(pod: dict[str, Any]) -> datetime | None:
@@ -208,24 +244,6 @@ def exit_words(ended: dict[str, Any], pod: dict[str, Any], container: str) -> st
     return words
 
 
-def _taken_away(pod: dict[str, Any]) -> str:
-    """Says by whom the pod was removed from its node; empty where it was not."""
-    status = pod.get("status", {})
-    reason, message = status.get("reason", ""), status.get("message", "")
-    if reason == "Evicted":
-        return joined("was evicted from its node", message)
-    if reason == "DeadlineExceeded":
-        return joined(TIME_LIMIT, message)
-    for condition in status.get("conditions") or []:
-        # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
-        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
-            cause = condition.get("reason", "disruption")
-            return joined(f"was removed from its node ({cause})", condition.get("message", ""))
-    if reason:
-        return joined(f"failed ({reason})", message)
-    return ""
-
-
 def _memory_limit(pod: dict[str, Any], container: str) -> str:
     for spec in pod["spec"]["containers"]:
         if spec["name"] == container:
@@ -233,15 +251,19 @@ def _memory_limit(pod: dict[str, Any], container: str) -> str:
     return ""
 
 
-def _changed(pod: dict[str, Any]) -> datetime:
-    """Returns when the pod's conditions changed last, for a pod whose containers tell no time."""
-    times = [
-        moment(condition["lastTransitionTime"])
+def _changed(pod: dict[str, Any], kind: str = "") -> datetime:
+    """Returns when a pod's condition of a kind changed, or any last where it has none of that."""
+    times = {
+        condition["type"]: moment(condition["lastTransitionTime"])
         for condition in pod.get("status", {}).get("conditions") or []
         if condition.get("lastTransitionTime")
-    ]
+    }
+    if kind in times:
+        return times[kind]
     created = pod["metadata"].get("creationTimestamp")
-    return max([*times, *([moment(created)] if created else [])], default=datetime.now(UTC))
+    return max(
+        [*times.values(), *([moment(created)] if created else [])], default=datetime.now(UTC)
+    )
 
 
 def joined(what: str, message: str) -> str:

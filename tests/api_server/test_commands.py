@@ -10,7 +10,7 @@ from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster import jobs, progress, reasons, submission
+from trireme.components.training.cluster import jobs, log_readers, progress, reasons, submission
 from trireme.components.training.cluster.status import status_of
 from trireme.components.training.frameworks import KINDS, kind_of
 from trireme.components.training.preflight.replica.said import MARK
@@ -181,6 +181,27 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
     lines = heard(cluster, follow=True, replica="master-0")
     later.join()
     assert lines == [("master-0", "hello"), ("master-0", "goodbye")]
+
+
+@pytest.mark.parametrize("each", [0, log_readers.EACH])
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_log_that_is_lost_is_told(
+    standing_in, container_logs, pytorch, monkeypatch, follow, each
+):
+    monkeypatch.setattr(log_readers, "EACH", each)  # of more pods they are read in turn
+    cluster, player = standing_in, Player(standing_in, container_logs)
+    job = submission.submit(cluster, pytorch)
+    pod = player.pod(job, "worker", 1)
+    player.run(pod)
+    player.condition(job, "Running")
+    player.exit(pod, 1)
+    container_logs.lose(pod, times=100)
+    later = threading.Timer(1.0, player.condition, (job, "Failed"))
+    later.start()
+    ((replica, said),) = heard(cluster, follow=follow, replica="")
+    later.join()
+    assert replica == "worker-1"
+    assert said.startswith("(the log cannot be read: unable to retrieve container logs")
 
 
 def test_status_tells_how_far_the_leading_replica_is(cluster, talkative, pytorch):

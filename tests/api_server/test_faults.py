@@ -228,7 +228,7 @@ def test_logs_that_cannot_be_read_are_no_failure(launched, server, player, pytor
     job = player.wait_for(pytorch)
     pod = player.pod(job, "master")
     player.run(pod)
-    said = "(the rest of the log cannot be read: not allowed on the cluster: no)"
+    said = "(the log cannot be read: not allowed on the cluster: no)"
     assert eventually(lambda: ("master-0", said) in run.lines)
     player.exit(pod, 0)
     player.condition(job, "Succeeded")

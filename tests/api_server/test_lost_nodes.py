@@ -10,7 +10,7 @@ import pytest
 from player import Player
 
 from trireme.components.errors import InputError
-from trireme.components.kubernetes.pods import waiting_reason
+from trireme.components.kubernetes import pods
 from trireme.components.training.cluster import follower, jobs
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.manifests import render
@@ -66,7 +66,7 @@ def test_a_replica_whose_node_is_lost_is_told(up, player, eventually):
     player.condition(job, "Restarting", status="False")
     given_up = player.get(worker)
     given_up["metadata"]["deletionTimestamp"] = player.now()
-    assert waiting_reason(given_up).endswith("if that is off: kubectl delete node node-1")
+    assert pods.waiting_reason(given_up).endswith("if that is off: kubectl delete node node-1")
     player.set(worker, conditions=[READY])
     assert eventually(lambda: run.states[-1] == "running: 2 of 2 replicas run")
     player.condition(job, "Succeeded")
@@ -95,9 +95,14 @@ def test_what_a_job_uses_without_its_nodes_is_refused_with_the_reason(up, player
     with pytest.raises(InputError) as caught:
         jobs.usage(player.cluster, "digits")
     assert str(caught.value) == f"job 'digits' does not run: master-0: {WHY}"
+    for pod in up[2]:
+        player.remove(pod)
+    with pytest.raises(InputError) as caught:
+        jobs.usage(player.cluster, "digits")
+    assert str(caught.value) == "job 'digits' does not run: none of its replicas does"
 
 
-def test_a_pod_that_has_a_successor_is_no_matter_of_its_job(player, launched):
+def test_a_pod_that_has_a_successor_is_no_matter_of_its_job(player, launched, monkeypatch):
     """A TrainJob's pods are made anew beside those that are given up."""
     manifest = render(
         TrainingJob.create(name="digits", entrypoint="train.py", workers=1), "trainer"
@@ -124,6 +129,12 @@ def test_a_pod_that_has_a_successor_is_no_matter_of_its_job(player, launched):
     player.logs.write(second, "epoch 2/4")
     now = jobs.status(player.cluster, "digits").progress
     assert now and now.share == 0.25
+    monkeypatch.setattr(jobs.containers, "measured", lambda *about: {})
+    assert [row.name for row in jobs.usage(player.cluster, "digits")] == ["worker-0"]
+    assert jobs.running_replica(player.cluster, "digits", "worker-0")[0] == second
+    player.exit(second, 0)
+    (listed,) = jobs.list_jobs(player.cluster)
+    assert (listed.state, listed.running, listed.reason) == told()
     player.condition(job, "Complete")
     assert run.end().error is None
 
@@ -139,3 +150,40 @@ def test_a_lost_replica_is_no_cause_by_what_it_has_survived(up, player, eventual
     player.exit(master, 3)
     player.condition(job, "Failed")
     assert str(run.end().error) == "replica master-0 exited with status 3"
+
+
+TAKEN = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByTaintManager",
+    "message": "deleting due to NoExecute taint",
+}
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_the_node_that_was_lost_is_the_cause_of_what_waited_for_it(up, player, restarts):
+    run, job, (master, worker) = up
+    for _ in range(restarts):
+        player.restart(worker, 1)  # which its next start has survived
+    player.set(worker, conditions=[MARKED])
+    run.says(WHY)
+    player.set(worker, conditions=[MARKED, TAKEN | {"lastTransitionTime": player.now()}])
+    player.end(worker)  # which only its node could confirm
+    player.exit(master, 134)  # NCCL's watchdog, ten minutes after the last word of its peer
+    player.condition(job, "Failed")
+    assert str(run.end().error) == (
+        "replica worker-0 was removed from its node (DeletionByTaintManager): "
+        "deleting due to NoExecute taint"
+    )
+
+
+def test_what_a_pod_failed_with_is_kept_when_it_is_taken_later(up, player):
+    _, _, (_, worker) = up
+    player.restart(worker, 1)
+    before = pods.failure(player.get(worker), "pytorch")
+    assert before and before.words == "exited with status 1"
+    at = player.now()
+    player.set(worker, conditions=[MARKED, TAKEN | {"lastTransitionTime": at}])
+    taken = pods.failure(player.get(worker), "pytorch")
+    assert taken and taken.taken
+    assert (taken.at, taken.start == before.start) == (pods.moment(at), False)

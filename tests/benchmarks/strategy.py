@@ -66,9 +66,13 @@ def on_gpu() -> None:
     print(f"{'':<42}  {'predicted':>9}  {'measured':>9}  ratio   reserved")
     for size, cases in SIZES.items():
         for stage in measure(1, length, model, [f"--size {size} {case}" for case in cases]):
-            sizes = [f"{each / 1e9:6.1f} GB" for each in (stage.predicted, stage.measured)]
+            told = f"{stage.case:<42}  {stage.predicted / 1e9:6.1f} GB"
+            if not stage.measured:
+                print(f"{told}  does not fit")
+                continue
             ratio = f"{stage.predicted / stage.measured:.2f}"
-            print(f"{stage.case:<42}  {'  '.join(sizes)}  {ratio}   {stage.reserved / 1e9:6.1f} GB")
+            reserved = f"{stage.reserved / 1e9:6.1f} GB"
+            print(f"{told}  {stage.measured / 1e9:6.1f} GB  {ratio}   {reserved}")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,10 @@ def list_jobs(cluster: Cluster) -> list[Row]:
     rows, find = [], reasons.workloads_of_many(cluster)
     for job in _each_job(cluster, {}, labelSelector=MANAGED):
         named = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
-        rows.append(_row(cluster, job, [pod for pod in named if identity.is_of(pod, job)], find))
+        own_pods = [pod for pod in named if identity.is_of(pod, job)]
+        if any(map(pods.lost_node, own_pods)):
+            own_pods = _pods(cluster, job)  # with the successors that are over
+        rows.append(_row(cluster, job, own_pods, find))
     return sorted(rows, key=lambda row: row.age)
 
 
@@ -183,8 +186,8 @@ def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str
     """Returns the pod of a job's replica and its main container; refuses one that does not run."""
     job = find(cluster, name)
     running = {
-        identity.replica_name(pod): (pod["metadata"]["name"], container)
-        for pod in _pods(cluster, job)
+        name: (pod["metadata"]["name"], container)
+        for name, pod in _present(_pods(cluster, job)).items()
         if pods.is_running(pod, container := _container(job, pod))
     }
     if replica not in running:
@@ -199,13 +202,14 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
     """Returns what the replicas of a job that runs use now."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    rows = [(pod, _replica_row(job, pod)) for pod in own_pods]
+    rows = [(pod, _replica_row(job, pod)) for pod in _present(own_pods).values()]
     nodes = [row.node for _, row in rows if row.state == "running"]
     if not nodes:
         now = _row(cluster, job, own_pods)
-        why = "; ".join(filter(None, [now.state, now.reason]))
         # A job whose replicas' nodes are lost still says that it runs.
-        raise InputError(f"job {name!r} does not run: {why.removeprefix(f'{State.RUNNING}; ')}")
+        state = "" if now.state == State.RUNNING else now.state
+        why = "; ".join(filter(None, [state, now.reason])) or "none of its replicas does"
+        raise InputError(f"job {name!r} does not run: {why}")
     used = containers.measured(cluster, pods_of(job), nodes)
     found = []
     for pod, row in sorted(rows, key=lambda both: both[1].name):
@@ -350,16 +354,16 @@ def _row(
     find: reasons.Finder = reasons.workload_of,
 ) -> Row:
     metadata, now = job["metadata"], status_of(job)
-    rows = [_replica_row(job, pod) for pod in _present(own_pods).values()]
-    rows.sort(key=lambda row: (row.state != "unknown", row.name))  # others may wait for a lost one
+    pod_of = _present(own_pods)
+    rows = [_replica_row(job, pod) for pod in pod_of.values()]
     running, state = sum(row.state == "running" for row in rows), now.state
     has_run = any(row.state in ("running", "unknown") for row in rows)
     if state is State.CREATED and is_train_job(job) and has_run:
         state = State.RUNNING  # which a TrainJob says of itself only while all its nodes run
-    waits = (row for row in rows if row.state in ("pending", "unknown") and row.reason)
-    waiting = next((f"{row.name}: {row.reason}" for row in waits), "")
+    waiting = None if state.ended else reasons.why_waiting(pod_of)
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
-    reason = now.message if now.state.ended else waiting or now.message
+    # That it runs needs no reason.
+    reason = waiting.words if waiting else "" if state is State.RUNNING else now.message
     if state is State.SUSPENDED:
         # Its operator says only that it is suspended.
         reason = reasons.why_queued(cluster, job, find)

@@ -88,7 +88,7 @@ class LogReaders:
         while not self._stop.is_set():
             if (log := self._next()) is None:
                 continue
-            is_whole = log.catch_up() or not self._follow
+            is_whole = log.catch_up()
             with self._changed:
                 self._reading.discard(log)
                 self._moved = time.monotonic()

@@ -61,6 +61,15 @@ class Reason(NamedTuple):
     replicas: set[str]
 
 
+def why_waiting(pods_by_replica: Mapping[str, dict[str, Any]]) -> Reason | None:
+    """Says what pods of a job wait for, as far as they tell."""
+    # A lost node comes first: others may wait for what is on it.
+    for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
+        if reason := pods.waiting_reason(pod):
+            return Reason(f"{name}: {reason}", {name})
+    return None
+
+
 def why_not_running(
     cluster: Cluster,
     job: dict[str, Any],
@@ -69,11 +78,8 @@ def why_not_running(
     lacking: bool,
 ) -> Reason:
     """Says why pods of a job do not run."""
-    # A lost node comes first: others may wait for what is on it.
-    for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
-        reason = pods.waiting_reason(pod)
-        if reason:
-            return Reason(f"{name}: {reason}", {name})
+    if waiting := why_waiting(pods_by_replica):
+        return waiting
     job_events = events(cluster, job, *pods_by_replica.values())
     for name, pod in pods_by_replica.items():
         event = _present(_about(pod, job_events))

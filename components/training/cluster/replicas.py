@@ -38,8 +38,9 @@ class Replica:
 
     Attributes:
         failures: How it failed, by pod and number of restarts before.
-        removals: When somebody had a pod of it deleted that ran, by pod; the moment, and when that
-            was heard, by the monotonic clock, as moments are whole seconds.
+        removals: When somebody had a pod of it deleted that ran, by pod, but not to take it from
+            its node; the moment, and when that was heard, by the monotonic clock, as moments are
+            whole seconds.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
         last_line: When its last line came, by the monotonic clock; 0: none has.
     """
@@ -70,13 +71,13 @@ class Replica:
             self._pod, self._gone = pod, gone
         for span in pods.spans(pod, container).values():
             self._spans[uid, span.started] = span
-        deleted_at = pods.removal(pod)
+        failure, deleted_at = pods.failure(pod, container), pods.removal(pod)
         if deleted_at:
-            self.removals.setdefault(uid, (deleted_at, time.monotonic()))
+            if not (failure and failure.taken):  # else it was deleted to be taken from its node
+                self.removals.setdefault(uid, (deleted_at, time.monotonic()))
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
-        failure = pods.failure(pod, container)
         if failure:
             start = uid, failure.start
             self.failures[start] = failure
@@ -213,9 +214,10 @@ class Replica:
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        # One whose node is lost is no cause of what its last start has survived.
-        ran_last = pods.ran_last(self._pod, self.container) and not self._gone
-        is_well = ran_last or self._pod.get("status", {}).get("phase") == "Succeeded"
+        # Also one whose node is lost is no cause of what its last start has survived.
+        runs = pods.ran_last(self._pod, self.container) and not self._gone
+        has_succeeded = self._pod.get("status", {}).get("phase") == "Succeeded"
+        is_well = has_succeeded or (runs and not pods.taken_away(self._pod))
         return is_well, failure.stopped, self.lost_peer, failure.at
 
     @property
