@@ -109,10 +109,8 @@ class PodLog(threading.Thread):
                 self._read_to_its_end = ended
         except NotFound:
             pass
-        except HTTPError:
-            return False
-        except Unavailable as error:
-            if self._follow:  # the node may be back later
+        except (HTTPError, Unavailable) as error:
+            if self._follow:  # it may be there later
                 return False
             self._say_lost(error)
         except Invalid as error:
@@ -124,7 +122,7 @@ class PodLog(threading.Thread):
             return True
         return over
 
-    def _say_lost(self, error: TriremeError) -> None:
+    def _say_lost(self, error: Exception) -> None:
         if not self._stop_all.is_set():
             what = "the rest of the log" if self._position.last else "the log"
             self._on_line(f"({what} cannot be read: {error})")

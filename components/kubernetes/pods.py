@@ -134,18 +134,22 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
 
 
 def _taken(pod: dict[str, Any], container: str, words: str) -> Failure:
-    """Returns the failure of a pod that was removed from its node, which its container may be on.
+    """Returns the failure of a pod that was taken from its node, where it may still run.
 
-    What the container failed with before is a failure of its own.
+    What an earlier start of it failed with is a failure of its own.
     """
     status = container_status(pod, container)
     ended = status.get("state", {}).get("terminated", {})
-    runs = status.get("state", {}).get("running", {})
-    if ended.get("finishedAt"):
-        at, start = moment(ended["finishedAt"]), ended.get("containerID") or ended["finishedAt"]
+    if ended.get("exitCode") and ended.get("finishedAt"):
+        at = moment(ended["finishedAt"])
+        began = _began(ended)
+        start = ended.get("containerID") or ended["finishedAt"]
     else:
-        at, start = _changed(pod, "DisruptionTarget"), status.get("containerID", "") if runs else ""
-    return Failure(at, words, stopped=False, taken=True, start=start, began=_began(ended or runs))
+        running = status.get("state", {}).get("running", {})
+        at = _changes(pod).get("DisruptionTarget") or _changed(pod)
+        began = _began(running)
+        start = status.get("containerID", "") if running else ""
+    return Failure(at, words, stopped=False, taken=True, start=start, began=began)
 
 
 def _began(times: dict[str, Any]) -> datetime | None:
@@ -156,7 +160,7 @@ def _began(times: dict[str, Any]) -> datetime | None:
 
 
 def taken_away(pod: dict[str, Any]) -> str:
-    """Says by whom the pod was removed from its node; empty where it was not."""
+    """Says how the pod was taken from its node, or ended there; empty where neither was done."""
     status = pod.get("status", {})
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
@@ -251,19 +255,20 @@ def _memory_limit(pod: dict[str, Any], container: str) -> str:
     return ""
 
 
-def _changed(pod: dict[str, Any], kind: str = "") -> datetime:
-    """Returns when a pod's condition of a kind changed, or any last where it has none of that."""
-    times = {
+def _changes(pod: dict[str, Any]) -> dict[str, datetime]:
+    """Returns when the pod's conditions changed."""
+    return {
         condition["type"]: moment(condition["lastTransitionTime"])
         for condition in pod.get("status", {}).get("conditions") or []
         if condition.get("lastTransitionTime")
     }
-    if kind in times:
-        return times[kind]
+
+
+def _changed(pod: dict[str, Any]) -> datetime:
+    """Returns when the pod's conditions changed last, for a pod whose containers tell no time."""
     created = pod["metadata"].get("creationTimestamp")
-    return max(
-        [*times.values(), *([moment(created)] if created else [])], default=datetime.now(UTC)
-    )
+    times = [*_changes(pod).values(), *([moment(created)] if created else [])]
+    return max(times, default=datetime.now(UTC))
 
 
 def joined(what: str, message: str) -> str:

@@ -158,6 +158,7 @@ TAKEN = {
     "reason": "DeletionByTaintManager",
     "message": "deleting due to NoExecute taint",
 }
+DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
@@ -187,3 +188,23 @@ def test_what_a_pod_failed_with_is_kept_when_it_is_taken_later(up, player):
     taken = pods.failure(player.get(worker), "pytorch")
     assert taken and taken.taken
     assert (taken.at, taken.start == before.start) == (pods.moment(at), False)
+
+
+@pytest.mark.parametrize("status", [0, 143])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_replica_that_is_drained_is_the_cause(up, player, eventually, status, fails):
+    run, job, (master, worker) = up
+    at = player.now()
+    player.set(worker, conditions=[DRAINED | {"lastTransitionTime": at}])
+    player.end(worker, at)
+    if fails:  # for want of the other one, which uses its time to save
+        player.logs.write(master, "RuntimeError: Connection closed by peer [10.0.0.1]:23456")
+        assert eventually(lambda: run.lines)
+        player.exit(master, 1)
+    else:  # training operator 1.9 takes one that is being deleted for one that has failed
+        player.end(master, at)
+    player.exit(worker, status)
+    player.condition(job, "Failed")
+    assert (
+        str(run.end().error) == "replica worker-0 was removed from its node (EvictionByEvictionAPI)"
+    )

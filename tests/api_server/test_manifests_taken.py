@@ -17,8 +17,8 @@ from trireme.components.kubernetes.resources import PODS, Resource
 from trireme.components.training.cluster import submission
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.frameworks import KINDS, kind_of
-from trireme.components.training.kinds import TRAINING_RUNTIMES
-from trireme.components.training.manifests import objects, render
+from trireme.components.training.kinds import TRAINING_RUNTIMES, objects
+from trireme.components.training.manifests import render
 
 pytestmark = pytest.mark.cluster
 

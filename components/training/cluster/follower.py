@@ -357,8 +357,9 @@ class Follower:
             return TimeLimitReached(words, first.last_lines() if first else "")
         removed, stuck = self._replicas.removed(self._end()), self._replicas.stuck
         if removed:
-            words = f"replica {removed.name} was removed: its pod was deleted while it ran"
-            return JobFailed(words, removed.last_lines_of_removed())
+            how = removed.first_removal.taken if removed.first_removal else ""
+            words = how or "was removed: its pod was deleted while it ran"
+            return JobFailed(f"replica {removed.name} {words}", removed.last_lines_of_removed())
         if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
             # Training operator 1.9 has workers wait for the master, in an init container.
             return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")

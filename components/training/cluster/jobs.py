@@ -186,8 +186,8 @@ def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str
     """Returns the pod of a job's replica and its main container; refuses one that does not run."""
     job = find(cluster, name)
     running = {
-        name: (pod["metadata"]["name"], container)
-        for name, pod in _present(_pods(cluster, job)).items()
+        of: (pod["metadata"]["name"], container)
+        for of, pod in _present(_pods(cluster, job)).items()
         if pods.is_running(pod, container := _container(job, pod))
     }
     if replica not in running:
@@ -362,11 +362,13 @@ def _row(
         state = State.RUNNING  # which a TrainJob says of itself only while all its nodes run
     waiting = None if state.ended else reasons.why_waiting(pod_of)
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
-    # That it runs needs no reason.
-    reason = waiting.words if waiting else "" if state is State.RUNNING else now.message
     if state is State.SUSPENDED:
         # Its operator says only that it is suspended.
         reason = reasons.why_queued(cluster, job, find)
+    elif waiting:
+        reason = waiting.words
+    else:
+        reason = "" if state is State.RUNNING else now.message
     return Row(
         name=metadata["name"],
         kind=job["kind"],

@@ -65,7 +65,8 @@ def why_waiting(pods_by_replica: Mapping[str, dict[str, Any]]) -> Reason | None:
     """Says what pods of a job wait for, as far as they tell."""
     # A lost node comes first: others may wait for what is on it.
     for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
-        if reason := pods.waiting_reason(pod):
+        ends = "deletionTimestamp" in pod["metadata"] and not pods.lost_node(pod)
+        if not (ends or pods.is_over(pod)) and (reason := pods.waiting_reason(pod)):
             return Reason(f"{name}: {reason}", {name})
     return None
 

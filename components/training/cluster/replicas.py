@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
@@ -30,7 +30,23 @@ PEER_LOSS_WINDOW = timedelta(
 
 LINES_LATE = 3.0  # seconds after the news of an end for its last lines to come
 
-Seen = tuple[datetime, float]
+
+class Removal(NamedTuple):
+    """A pod was deleted that ran.
+
+    Attributes:
+        heard: When that was heard, by the monotonic clock: moments are whole seconds.
+        taken: How it was taken from its node, where it was deleted for that.
+    """
+
+    at: datetime
+    heard: float
+    taken: str
+
+    @property
+    def rank(self) -> tuple[datetime, bool, float]:
+        """What removals are ordered by: what follows one that was taken may share its second."""
+        return self.at, not self.taken, self.heard
 
 
 class Replica:
@@ -38,9 +54,7 @@ class Replica:
 
     Attributes:
         failures: How it failed, by pod and number of restarts before.
-        removals: When somebody had a pod of it deleted that ran, by pod, but not to take it from
-            its node; the moment, and when that was heard, by the monotonic clock, as moments are
-            whole seconds.
+        removals: Pods of it that were deleted while they ran, by their uids.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
         last_line: When its last line came, by the monotonic clock; 0: none has.
     """
@@ -48,7 +62,7 @@ class Replica:
     def __init__(self, name: str, container: str) -> None:
         self.name = name
         self.failures: dict[tuple[str, str], Failure] = {}
-        self.removals: dict[str, Seen] = {}
+        self.removals: dict[str, Removal] = {}
         self._heard: dict[tuple[str, str], float] = {}
         self.stuck = ""
         self.last_line = 0.0
@@ -71,13 +85,14 @@ class Replica:
             self._pod, self._gone = pod, gone
         for span in pods.spans(pod, container).values():
             self._spans[uid, span.started] = span
-        failure, deleted_at = pods.failure(pod, container), pods.removal(pod)
+        deleted_at = pods.removal(pod)
         if deleted_at:
-            if not (failure and failure.taken):  # else it was deleted to be taken from its node
-                self.removals.setdefault(uid, (deleted_at, time.monotonic()))
+            removal = Removal(deleted_at, time.monotonic(), pods.taken_away(pod))
+            self.removals.setdefault(uid, removal)
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
+        failure = pods.failure(pod, container)
         if failure:
             start = uid, failure.start
             self.failures[start] = failure
@@ -192,29 +207,32 @@ class Replica:
 
     def last_lines_of_removed(self) -> str:
         """Returns the last lines of its pod that was deleted first."""
-        first = min(self.removals, key=self.removals.__getitem__)
+        first = min(self.removals, key=lambda uid: self.removals[uid].rank)
         return last_lines(self.name, self._lines_of(first))
 
     @property
-    def first_removal(self) -> Seen | None:
-        """When a pod of it was deleted first; ``None``: none was."""
-        return min(self.removals.values(), default=None)
+    def first_removal(self) -> Removal | None:
+        """Which pod of it was deleted first; ``None``: none was."""
+        return min(self.removals.values(), key=lambda each: each.rank, default=None)
 
-    def removed_before(self, other: "Replica") -> Seen | None:
-        """Returns when a pod of it was deleted that another one, the first to fail, failed for."""
+    def removed_before(self, other: "Replica") -> Removal | None:
+        """Returns which pod of it was deleted that another one, the first to fail, failed for."""
         failure, failure_start = other.last_failure, other.failure_start
         if not (failure.stopped or other.lost_peer):
             failure_start = max(failure_start, failure.at - PEER_LOSS_WINDOW)
         ended = failure.at, other._heard[other._last_start()]
-        return min(
-            (at for at in self.removals.values() if failure_start <= at[0] and at < ended),
-            default=None,
+        found = (
+            each
+            for each in self.removals.values()
+            if failure_start <= each.at and (each.at, each.heard) < ended
         )
+        return min(found, key=lambda each: each.rank, default=None)
 
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        # Also one whose node is lost is no cause of what its last start has survived.
+        # One whose node is lost is no cause either of what its last start has survived, but it is
+        # if it was taken from that node.
         runs = pods.ran_last(self._pod, self.container) and not self._gone
         has_succeeded = self._pod.get("status", {}).get("phase") == "Succeeded"
         is_well = has_succeeded or (runs and not pods.taken_away(self._pod))
@@ -222,8 +240,8 @@ class Replica:
 
     @property
     def lost_peer(self) -> bool:
-        """Whether it says that another replica was gone."""
-        return is_peer_loss(self._lines())
+        """Whether it says that another replica was gone, and was not itself taken."""
+        return not (self.failures and self.last_failure.taken) and is_peer_loss(self._lines())
 
     @property
     def last_failure(self) -> Failure:
@@ -343,14 +361,14 @@ class Replicas:
         return min(failed, key=Replica.innocence, default=None)
 
     def removed(self, end: datetime) -> Replica | None:
-        """Returns the one whose pod somebody deleted, for which others failed, or ``None``."""
+        """Returns the one whose pod was deleted, for which others failed, or ``None``."""
         # The training operator 1.9 takes a pod that is being deleted for one that has failed
         # (pkg/core/status.go), and then deletes the others: what tells is what came first.
         culprit, times = self.culprit, {}
         for name, replica in self._by_name.items():
             first = replica.removed_before(culprit) if culprit else replica.first_removal
-            if first and first[0] <= end:
-                times[name] = first
+            if first and first.at <= end:
+                times[name] = first.rank
         return self._by_name[min(times, key=times.__getitem__)] if times else None
 
     @property
