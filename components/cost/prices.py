@@ -9,6 +9,7 @@ from pydantic import Field
 from trireme.components import yaml_text
 from trireme.components.cost import table
 from trireme.components.errors import InputError
+from trireme.components.kubernetes.amounts import is_gpu
 from trireme.components.kubernetes.spot import is_spot
 from trireme.components.strict_model import StrictModel
 
@@ -59,16 +60,6 @@ class Prices(StrictModel):
     def _gpu(self, resource: str, selector: Mapping[str, str]) -> float:
         named = [name for name in (*selector.values(), resource) if name in self.gpu_hour_by_type]
         return self.gpu_hour_by_type[named[0]] if named else self.gpu_hour
-
-
-def is_gpu(resource: str) -> bool:
-    """Tells whether a resource is GPUs, by its device plugin's name.
-
-    Slices and shares of NVIDIA's count as GPUs of their own type
-    (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html).
-    """
-    name = resource.partition("/")[2]
-    return name in ("gpu", "gpu.shared") or resource.startswith("nvidia.com/mig-")
 
 
 def read() -> Prices | None:

@@ -34,6 +34,16 @@ def quantities(texts: Mapping[str, Any]) -> dict[str, Decimal]:
     return {name: quantity(str(text)) for name, text in texts.items()}
 
 
+def is_gpu(resource: str) -> bool:
+    """Tells whether a resource is GPUs, by its device plugin's name.
+
+    Slices and shares of NVIDIA's count as GPUs of their own type
+    (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html).
+    """
+    name = resource.partition("/")[2]
+    return name in ("gpu", "gpu.shared") or resource.startswith("nvidia.com/mig-")
+
+
 def added(first: Amounts, more: Amounts, times: int = 1) -> dict[str, Decimal]:
     """Returns amounts together with others, so many times."""
     names = [*first, *(name for name in more if name not in first)]

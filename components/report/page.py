@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from trireme.components.cost.prices import is_gpu
 from trireme.components.cost.table import in_words
 from trireme.components.dataset.progress import in_words as bytes_in_words
-from trireme.components.kubernetes.amounts import Amounts
+from trireme.components.kubernetes.amounts import Amounts, is_gpu
 from trireme.components.pages import template
 from trireme.components.report import curves
 from trireme.components.report.picture import Curve, Picture, StepPicture

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.components.cost import prices, table
-from trireme.components.cost.prices import GIB, Prices, is_gpu
+from trireme.components.cost.prices import GIB, Prices
 from trireme.components.errors import InputError, JobFailed
-from trireme.components.kubernetes.amounts import requests
+from trireme.components.kubernetes.amounts import is_gpu, requests
 from trireme.components.tracking import journal
 from trireme.components.training.failed_replica import TimeLimitReached
 from trireme.components.training.manifests.roles import Role, roles

@@ -1,6 +1,7 @@
 """What a training job is on a cluster: a kind of its framework's operator, or a TrainJob."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from trireme.components.kubernetes.resources import Resource
 
@@ -65,3 +66,9 @@ REPLICAS = "trireme.dev/replicas"
 
 LEAST_REPLICAS = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""
+
+
+def objects(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what a cluster is given for a manifest: the job, and its runtime before it."""
+    job = {name: part for name, part in manifest.items() if name != "runtime"}
+    return [manifest["runtime"], job] if "runtime" in manifest else [job]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.cost import prices
-from trireme.components.cost.prices import is_gpu
 from trireme.components.errors import Cancelled, JobFailed, TriremeError
-from trireme.components.kubernetes.amounts import limits, requests
+from trireme.components.kubernetes.amounts import is_gpu, limits, requests
 from trireme.components.say import say
 from trireme.components.training import timeline
 from trireme.components.training.advice.measured import Asked, Measured, Use

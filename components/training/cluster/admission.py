@@ -11,8 +11,7 @@ from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invali
 from trireme.components.kubernetes.resources import PODS
 from trireme.components.training import hangs
 from trireme.components.training.frameworks import kind_of
-from trireme.components.training.kinds import TRAINING_RUNTIMES
-from trireme.components.training.manifests import objects
+from trireme.components.training.kinds import TRAINING_RUNTIMES, objects
 
 _FULL = re.compile(r"\bexceeded quota:")
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')

@@ -6,6 +6,7 @@ import yaml
 
 from trireme.components.errors import InputError
 from trireme.components.training.description.job import TrainingJob
+from trireme.components.training.kinds import objects
 from trireme.components.training.manifests import pod
 from trireme.components.training.manifests.time_limit import set_time_limit
 from trireme.components.training.manifests.trainjob import trainjob
@@ -60,12 +61,6 @@ def _of_kind(job: TrainingJob) -> dict[str, Any]:
         "metadata": pod.metadata(job),
         "spec": plugin.spec(job, pod.run_policy(job), replicas),
     }
-
-
-def objects(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns what a cluster is given for a manifest: the job, and its runtime before it."""
-    job = {name: part for name, part in manifest.items() if name != "runtime"}
-    return [manifest["runtime"], job] if "runtime" in manifest else [job]
 
 
 def to_yaml(manifest: dict[str, Any]) -> str:
