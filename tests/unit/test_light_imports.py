@@ -106,3 +106,7 @@ def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():
     assert (
         loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["trireme.pipelines.cli"]) == []
     )
+
+
+def test_looking_at_the_jobs_of_a_cluster_loads_nothing_that_describes_jobs():
+    assert loaded(["pydantic"], ["trireme.components.training.cluster.jobs"]) == []
