@@ -164,6 +164,18 @@ def test_logs_that_there_are_can_be_read(cluster, talkative, pytorch):
     assert str(caught.value) == said
 
 
+def test_a_job_that_has_no_pods_has_no_logs(submitted, cluster, player, pytorch, capsys):
+    job = submitted(pytorch)
+    assert heard(cluster, follow=False, replica="") == []
+    assert "job 'digits' has no pod, and so no log\n" in capsys.readouterr().err
+    player.pod(job, "master")
+    assert heard(cluster, follow=False, replica="master-0") == []
+    assert not capsys.readouterr().err
+    assert heard(cluster, follow=False, replica="worker-0") == []
+    said = "replica 'worker-0' of job 'digits' has no pod, and so no log\n"
+    assert said in capsys.readouterr().err
+
+
 def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
     job = submission.submit(cluster, pytorch)
     pod = talkative.pod(job, "master")

@@ -141,7 +141,8 @@ def logs(
     """Passes on what the replicas of a job print, or only one such as ``worker-0``."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    names = {identity.replica_name(pod) for pod in own_pods} | replica_names(job)
+    names_of_pods = {identity.replica_name(pod) for pod in own_pods}
+    names = names_of_pods | replica_names(job)
     if replica and replica not in names:
         raise InputError(
             f"replica {replica!r}: job {name!r} has none of that name; "
@@ -180,6 +181,9 @@ def logs(
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
+    if not own_pods or replica not in ("", *names_of_pods):
+        whose = f"replica {replica!r} of job" if replica else "job"
+        say(f"{whose} {name!r} has no pod, and so no log")
 
 
 def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str]:
