@@ -16,11 +16,13 @@ class Progress:
             known.
         words: The same for a person, with speed and time left as far as they are known.
         left: Seconds that it will take from now on; ``None`` where that is not known.
+        waits_for: What it waits for, which the words end with; empty for nothing.
     """
 
     share: float | None
     words: str
     left: float | None = field(default=None, compare=False)
+    waits_for: str = ""
 
 
 def write(file: Path, progress: Progress) -> None:

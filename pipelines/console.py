@@ -148,7 +148,9 @@ class Console:
         line = self._lines[self._loops[step] or step]
         before, line.progress = line.progress, progress
         is_news = progress.share is None or progress.share > line.told + 0.005
-        if not self._live and is_news and _tenth(progress) > _tenth(before):
+        is_news = is_news and _tenth(progress) > _tenth(before)
+        is_held_up = progress.waits_for and progress.waits_for != (before and before.waits_for)
+        if not self._live and (is_news or is_held_up):
             self.print(f"{step:<9} {progress.words}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:

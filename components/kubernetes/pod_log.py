@@ -110,7 +110,7 @@ class PodLog(threading.Thread):
         except NotFound:
             pass
         except (HTTPError, Unavailable) as error:
-            if self._follow:  # it may be there later
+            if self._follow:  # a later turn may succeed
                 return False
             self._say_lost(error)
         except Invalid as error:

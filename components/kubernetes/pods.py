@@ -139,16 +139,15 @@ def _taken(pod: dict[str, Any], container: str, words: str) -> Failure:
     What an earlier start of it failed with is a failure of its own.
     """
     status = container_status(pod, container)
-    ended = status.get("state", {}).get("terminated", {})
-    if ended.get("exitCode") and ended.get("finishedAt"):
-        at = moment(ended["finishedAt"])
-        began = _began(ended)
-        start = ended.get("containerID") or ended["finishedAt"]
-    else:
-        running = status.get("state", {}).get("running", {})
-        at = _changes(pod).get("DisruptionTarget") or _changed(pod)
-        began = _began(running)
-        start = status.get("containerID", "") if running else ""
+    state = status.get("state", {})
+    ended = state.get("terminated", {})
+    start = ""
+    if ended or "running" in state:
+        start = status.get("containerID") or ended.get("finishedAt") or ""
+    has_failed = ended.get("exitCode") and ended.get("finishedAt")
+    at = moment(ended["finishedAt"]) if has_failed else _changes(pod).get("DisruptionTarget")
+    began = _began(ended or state.get("running", {}))
+    at = at or _changed(pod)
     return Failure(at, words, stopped=False, taken=True, start=start, began=began)
 
 
@@ -160,7 +159,7 @@ def _began(times: dict[str, Any]) -> datetime | None:
 
 
 def taken_away(pod: dict[str, Any]) -> str:
-    """Says how the pod was taken from its node, or ended there; empty where neither was done."""
+    """Says why its cluster ended the pod, or takes it from its node; empty where it does not."""
     status = pod.get("status", {})
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":

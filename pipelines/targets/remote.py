@@ -109,7 +109,7 @@ class Remote(Target[R]):
         raise NotImplementedError
 
     def progress(self, run: R, steps: Sequence[Step]) -> Progress | None:
-        """Returns how far the step train is, while it runs and as far as that is known."""
+        """Returns how far the step train is and what it waits for, while it runs, if known."""
         from trireme.components.training.cluster import jobs
 
         if not any(step.name == TRAIN and step.state == "running" for step in steps):
@@ -197,7 +197,7 @@ def _follow(
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     results: dict[str, str] = {}
-    looked = 0.0
+    looked, waits = 0.0, False
     with console.showing(names):
         while True:
             run = target.find(run.key)
@@ -210,8 +210,10 @@ def _follow(
             if run.state in ENDED:
                 return run, steps
             if time.monotonic() >= looked + PROGRESS_PAUSE:
-                if now := target.progress(run, steps):
-                    console.progress(TRAIN, now)
+                now = target.progress(run, steps)
+                if now or (waits and shown.get(TRAIN) == "running"):
+                    console.progress(TRAIN, now or Progress(None, ""))
+                waits = bool(now and now.waits_for)
                 looked = time.monotonic()
             time.sleep(PAUSE)
 

@@ -10,8 +10,10 @@ from trireme.components.kubernetes import connection
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import KindMissing
 from trireme.components.kubernetes.resources import PODS
+from trireme.components.progress import Progress
 from trireme.components.training.cluster import jobs, log_readers, progress, reasons, submission
 from trireme.components.training.cluster.status import status_of
+from trireme.components.training.description import names
 from trireme.components.training.frameworks import KINDS, kind_of
 from trireme.components.training.preflight.replica.said import MARK
 
@@ -231,6 +233,23 @@ def test_status_tells_how_far_the_leading_replica_is(cluster, talkative, pytorch
     assert jobs.status(cluster, "digits").progress.share == pytest.approx(0.3)
     talkative.exit(master, 0)
     assert jobs.status(cluster, "digits").progress is None
+
+
+def test_a_run_tells_what_its_training_waits_for(cluster, talkative, pytorch):
+    pytorch["metadata"]["name"] = names.of_run("nightly")
+    job = submission.submit(cluster, pytorch)
+    master, worker = (talkative.pod(job, role) for role in ("master", "worker"))
+    talkative.run(master)
+    talkative.condition(job, "Running", message="PyTorchJob digits is running.")
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    talkative._container(worker, "Pending", {"waiting": waiting})
+    why = "worker-0: ErrImagePull: no such image"
+    assert jobs.progress_of_run(cluster, "nightly") == Progress(None, why, waits_for=why)
+    talkative.logs.write(master, "step 1/4")
+    told = jobs.progress_of_run(cluster, "nightly")
+    assert told == Progress(0.25, f"25%; {why}", waits_for=why)
+    talkative.run(worker)
+    assert jobs.progress_of_run(cluster, "nightly") == Progress(0.25, "25%")
 
 
 @pytest.mark.parametrize(

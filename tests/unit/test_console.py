@@ -26,6 +26,15 @@ def test_warnings_of_a_step_are_shown_and_no_others() -> None:
     assert shown("\n".join(["warning: early", *["line"] * 100_000])) == ["train     warning: early"]
 
 
+def test_what_a_step_waits_for_is_told_once() -> None:
+    held, again = (Progress(None, "no room", waits_for="no room") for _ in range(2))
+    further = Progress(0.33, "33%; no image", waits_for="no image")
+    assert shown(held, again, Progress(0.01, "1%"), further, Progress(0.34, "34%")) == [
+        "train     no room",
+        "train     33%; no image",
+    ]
+
+
 def test_percent_is_not_told_that_an_epoch_has_told_already() -> None:
     third = Progress(0.33, "33%")
     assert shown("[master-0] loss 1", third) == ["train     33%"]

@@ -357,9 +357,9 @@ class Follower:
             return TimeLimitReached(words, first.last_lines() if first else "")
         removed, stuck = self._replicas.removed(self._end()), self._replicas.stuck
         if removed:
-            how = removed.first_removal.taken if removed.first_removal else ""
-            words = how or "was removed: its pod was deleted while it ran"
-            return JobFailed(f"replica {removed.name} {words}", removed.last_lines_of_removed())
+            words = removed.taken or "was removed: its pod was deleted while it ran"
+            replica = removed.replica
+            return JobFailed(f"replica {replica.name} {words}", replica.last_lines_of(removed.uid))
         if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
             # Training operator 1.9 has workers wait for the master, in an init container.
             return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")

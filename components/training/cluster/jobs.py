@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -190,8 +190,8 @@ def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str
     """Returns the pod of a job's replica and its main container; refuses one that does not run."""
     job = find(cluster, name)
     running = {
-        of: (pod["metadata"]["name"], container)
-        for of, pod in _present(_pods(cluster, job)).items()
+        each: (pod["metadata"]["name"], container)
+        for each, pod in _present(_pods(cluster, job)).items()
         if pods.is_running(pod, container := _container(job, pod))
     }
     if replica not in running:
@@ -249,9 +249,18 @@ def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
 
 
 def progress_of_run(cluster: Cluster, run: str) -> Progress | None:
-    """Returns how far the training of a pipeline's run is, by the run's id, if that is known."""
+    """Returns how far the training of a pipeline's run is, and what it waits for, by the run's id.
+
+    ``None`` if neither is known.
+    """
     job = find(cluster, names.of_run(run))
-    return _progress(cluster, job, _pods(cluster, job))
+    own_pods = _pods(cluster, job)
+    now = _progress(cluster, job, own_pods)
+    why = "" if status_of(job).state.ended else _row(cluster, job, own_pods).reason
+    if not why:
+        return now
+    now = now or Progress(None, "")
+    return replace(now, words=f"{now.words}; {why}".removeprefix("; "), waits_for=why)
 
 
 def _progress(
@@ -371,8 +380,8 @@ def _row(
         reason = reasons.why_queued(cluster, job, find)
     elif waiting:
         reason = waiting.words
-    else:
-        reason = "" if state is State.RUNNING else now.message
+    else:  # that it is there or runs needs no reason
+        reason = "" if state in (State.CREATED, State.RUNNING) else now.message
     return Row(
         name=metadata["name"],
         kind=job["kind"],

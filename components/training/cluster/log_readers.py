@@ -88,10 +88,12 @@ class LogReaders:
         while not self._stop.is_set():
             if (log := self._next()) is None:
                 continue
+            began = time.monotonic()
             is_whole = log.catch_up()
             with self._changed:
                 self._reading.discard(log)
-                self._moved = time.monotonic()
+                if is_whole or log.quiet_since > began:  # else nothing came of it
+                    self._moved = time.monotonic()
                 if is_whole:
                     self._in_turn.discard(log)
                 else:

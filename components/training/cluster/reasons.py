@@ -65,8 +65,10 @@ def why_waiting(pods_by_replica: Mapping[str, dict[str, Any]]) -> Reason | None:
     """Says what pods of a job wait for, as far as they tell."""
     # A lost node comes first: others may wait for what is on it.
     for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
-        ends = "deletionTimestamp" in pod["metadata"] and not pods.lost_node(pod)
-        if not (ends or pods.is_over(pod)) and (reason := pods.waiting_reason(pod)):
+        is_ending = "deletionTimestamp" in pod["metadata"] and not pods.lost_node(pod)
+        if is_ending or pods.is_over(pod):
+            continue  # what goes waits for nothing
+        if reason := pods.waiting_reason(pod):
             return Reason(f"{name}: {reason}", {name})
     return None
 

@@ -32,28 +32,36 @@ LINES_LATE = 3.0  # seconds after the news of an end for its last lines to come
 
 
 class Removal(NamedTuple):
-    """A pod was deleted that ran.
+    """That a pod was deleted while it ran.
 
     Attributes:
         heard: When that was heard, by the monotonic clock: moments are whole seconds.
         taken: How it was taken from its node, where it was deleted for that.
     """
 
+    replica: "Replica"
+    uid: str
     at: datetime
     heard: float
     taken: str
 
     @property
     def rank(self) -> tuple[datetime, bool, float]:
-        """What removals are ordered by: what follows one that was taken may share its second."""
+        """What they are ordered by: of one second that first for which others are deleted."""
         return self.at, not self.taken, self.heard
+
+    def is_before(self, failure: Failure, heard: float) -> bool:
+        """Tells whether a failure that was heard then came later."""
+        return (self.at, self.heard) < (failure.at, heard) or bool(
+            self.taken and self.at == failure.at
+        )
 
 
 class Replica:
     """One replica, through all its pods.
 
     Attributes:
-        failures: How it failed, by pod and number of restarts before.
+        failures: How it failed, by pod and start.
         removals: Pods of it that were deleted while they ran, by their uids.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
         last_line: When its last line came, by the monotonic clock; 0: none has.
@@ -87,7 +95,8 @@ class Replica:
             self._spans[uid, span.started] = span
         deleted_at = pods.removal(pod)
         if deleted_at:
-            removal = Removal(deleted_at, time.monotonic(), pods.taken_away(pod))
+            taken = pods.taken_away(pod)
+            removal = Removal(self, uid, deleted_at, time.monotonic(), taken)
             self.removals.setdefault(uid, removal)
         elif not gone:  # of one that goes the kubelet no longer says what it waited for
             started = pods.has_started(pod, container)
@@ -205,37 +214,31 @@ class Replica:
         """Returns the last lines of its pod that failed last, or of its present one."""
         return last_lines(self.name, self._lines())
 
-    def last_lines_of_removed(self) -> str:
-        """Returns the last lines of its pod that was deleted first."""
-        first = min(self.removals, key=lambda uid: self.removals[uid].rank)
-        return last_lines(self.name, self._lines_of(first))
+    def last_lines_of(self, uid: str) -> str:
+        """Returns the last lines of a pod of it."""
+        return last_lines(self.name, self._lines_of(uid))
 
-    @property
-    def first_removal(self) -> Removal | None:
-        """Which pod of it was deleted first; ``None``: none was."""
-        return min(self.removals.values(), key=lambda each: each.rank, default=None)
-
-    def removed_before(self, other: "Replica") -> Removal | None:
-        """Returns which pod of it was deleted that another one, the first to fail, failed for."""
+    def removed_before(self, other: "Replica") -> list[Removal]:
+        """Returns the removals that another one, the first to fail, may have failed for."""
         failure, failure_start = other.last_failure, other.failure_start
         if not (failure.stopped or other.lost_peer):
             failure_start = max(failure_start, failure.at - PEER_LOSS_WINDOW)
-        ended = failure.at, other._heard[other._last_start()]
-        found = (
+        heard = other._heard[other._last_start()]
+        return [
             each
             for each in self.removals.values()
-            if failure_start <= each.at and (each.at, each.heard) < ended
-        )
-        return min(found, key=lambda each: each.rank, default=None)
+            if failure_start <= each.at and each.is_before(failure, heard)
+        ]
 
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
         """Returns what the failed replicas are ordered by: the cause comes first."""
         failure = self.last_failure
-        # One whose node is lost is no cause either of what its last start has survived, but it is
-        # if it was taken from that node.
+        # One that runs has survived what it failed with before, also where its node is lost, unless
+        # it was taken from that.
         runs = pods.ran_last(self._pod, self.container) and not self._gone
+        is_lost = pods.lost_node(self._pod) and pods.taken_away(self._pod)
         has_succeeded = self._pod.get("status", {}).get("phase") == "Succeeded"
-        is_well = has_succeeded or (runs and not pods.taken_away(self._pod))
+        is_well = has_succeeded or (runs and not is_lost)
         return is_well, failure.stopped, self.lost_peer, failure.at
 
     @property
@@ -360,16 +363,18 @@ class Replicas:
         failed = [replica for replica in self._by_name.values() if replica.failures]
         return min(failed, key=Replica.innocence, default=None)
 
-    def removed(self, end: datetime) -> Replica | None:
-        """Returns the one whose pod was deleted, for which others failed, or ``None``."""
+    def removed(self, end: datetime) -> Removal | None:
+        """Returns the removal of a pod for which others failed, or ``None``."""
         # The training operator 1.9 takes a pod that is being deleted for one that has failed
         # (pkg/core/status.go), and then deletes the others: what tells is what came first.
-        culprit, times = self.culprit, {}
-        for name, replica in self._by_name.items():
-            first = replica.removed_before(culprit) if culprit else replica.first_removal
-            if first and first.at <= end:
-                times[name] = first.rank
-        return self._by_name[min(times, key=times.__getitem__)] if times else None
+        culprit = self.culprit
+        found = (
+            each
+            for replica in self._by_name.values()
+            for each in (replica.removed_before(culprit) if culprit else replica.removals.values())
+            if each.at <= end
+        )
+        return min(found, key=lambda each: each.rank, default=None)
 
     @property
     def stuck(self) -> Replica | None:
