@@ -91,6 +91,7 @@ def cluster(request):
 
 @pytest.fixture
 def standing_in(server):
+    """The stand-in, also where there is a real one."""
     return Cluster(patience=20)
 
 

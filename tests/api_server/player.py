@@ -5,6 +5,8 @@ import os
 import time
 from contextlib import suppress
 
+import pytest
+
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
 from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 from trireme.components.training.frameworks import FRAMEWORKS, kind_of
@@ -267,6 +269,9 @@ def manifests():
 
 REAL = os.environ.get("TRIREME_TEST_KUBECONFIG") or os.environ.get("KUBECONFIG")
 """The kubeconfig of a real cluster, taken before any test changes it."""
+
+STANDS_IN = pytest.mark.parametrize("cluster", ["stand-in"], indirect=True)
+"""Marks a test that has to see, or disturb, what the API server is asked."""
 
 ROLES = {
     framework.kind.name: (framework.roles[0].name, "worker") for framework in FRAMEWORKS.values()

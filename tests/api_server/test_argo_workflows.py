@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 import yaml
 from argo_runs import begun, made
+from player import STANDS_IN
 from typer.testing import CliRunner
 
 from trireme.components.checkout import bundle
@@ -129,6 +130,7 @@ def test_a_run_is_followed_to_its_end(argo, command, monkeypatch):
         command("run", "pytorch-training")
 
 
+@STANDS_IN
 def test_status_shows_what_the_steps_have_left_as_their_last_words(argo_standing_in, command):
     run = begun(argo_standing_in)
     of = node("p", "train", "Failed", 1) | {"name": f"{run}.pytorch-training.train(0)"}

@@ -3,7 +3,7 @@
 from threading import Thread
 
 import pytest
-from player import ROLES, Player, manifests
+from player import ROLES, STANDS_IN, Player, manifests
 
 from trireme.components.errors import Cancelled, InputError, JobFailed
 from trireme.components.kubernetes.errors import Invalid, NotFound
@@ -209,6 +209,7 @@ def test_a_failed_job_is_replaced(launched, player, manifest):
     assert again.end().error is None
 
 
+@STANDS_IN
 def test_a_train_job_is_made_when_no_pod_of_an_earlier_one_is_left(
     server, standing_in, container_logs, launched, eventually
 ):
@@ -427,6 +428,7 @@ def test_pods_of_an_elastic_job_are_kept_until_its_logs_are_read(
     assert policy() == "Running"  # what still runs the operator removes now
 
 
+@STANDS_IN
 def test_an_elastic_job_that_may_not_be_changed_runs_all_the_same(
     server, standing_in, container_logs, launched, pytorch
 ):

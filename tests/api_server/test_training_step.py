@@ -330,10 +330,12 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
 ):
     first = training(described)
     job = talkative.wait_for(render(described))
-    up(talkative, job)
+    pods = up(talkative, job)
     (tmp_path / "model.partial" / "half").write_text("of the model")
     talkative.condition(job, "Failed", message="no such luck")
     assert isinstance(first.end().error, JobFailed)
+    for pod in pods:  # which no kubelet would end
+        talkative.remove(pod)
     emptied = []
     make_room = launch._make_room
 
