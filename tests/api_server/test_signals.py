@@ -140,7 +140,8 @@ def step(argo, pytorch, monkeypatch):
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         argo.create(PODS, body, argo.namespace)
         status = {"phase": "Running", "startTime": LONG_AGO}
-        argo.patch(PODS, "step", argo.namespace, {"status": status})
+        path = PODS.path(argo.namespace, "step", "status")
+        argo.request("PATCH", PODS, path, body={"status": status})
         monkeypatch.setenv("POD_NAME", "step")
         pytorch["metadata"]["ownerReferences"] = owner.owners(argo)
         return run
