@@ -9,20 +9,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is.
+    """How far a training is, and why it does not go on.
 
     Attributes:
-        share: The part of it that is done, from 0 to 1; ``None`` where only that of an epoch is
-            known.
+        share: The part of it that is done, from 0 to 1; ``None`` where nothing, or only that of an
+            epoch, is known.
         words: The same for a person, with speed and time left as far as they are known.
         left: Seconds that it will take from now on; ``None`` where that is not known.
-        waits_for: What it waits for, which the words end with; empty for nothing.
+        reason: Why it does not go on, which the words end with; empty where it does.
     """
 
     share: float | None
     words: str
     left: float | None = field(default=None, compare=False)
-    waits_for: str = ""
+    reason: str = ""
 
 
 def write(file: Path, progress: Progress) -> None:

@@ -38,7 +38,9 @@ class Line:
     """What is shown of one step or loop: the ``progress``, and steps ``ended`` by state.
 
     Attributes:
+        share: The share that was done when that was known last.
         told: The share that was done at least when its program told of an epoch last.
+        reasons: Why it did not go on, as far as that has been told.
     """
 
     state: str = ""
@@ -49,7 +51,9 @@ class Line:
     ended: Counter[str] = field(default_factory=Counter)
     running: int = 0
     is_led: bool = False
+    share: float = 0.0
     told: float = 0.0
+    reasons: set[str] = field(default_factory=set)
 
     @property
     def counts(self) -> str:
@@ -146,12 +150,20 @@ class Console:
     def progress(self, step: str, progress: Progress) -> None:
         """Shows how far the training of a step is."""
         line = self._lines[self._loops[step] or step]
-        before, line.progress = line.progress, progress
-        is_news = progress.share is None or progress.share > line.told + 0.005
-        is_news = is_news and _tenth(progress) > _tenth(before)
-        is_held_up = progress.waits_for and progress.waits_for != (before and before.waits_for)
-        if not self._live and (is_news or is_held_up):
-            self.print(f"{step:<9} {progress.words}")
+        line.progress = progress
+        words = progress.words
+        is_news = bool(progress.reason) and progress.reason not in line.reasons
+        if progress.reason:
+            line.reasons.add(progress.reason)
+        elif line.reasons:
+            line.reasons.clear()
+            is_news, words = True, words or "goes on"
+        if progress.share is not None:
+            is_further = int(10 * progress.share) > int(10 * line.share)
+            is_news |= is_further and progress.share > line.told + 0.005
+            line.share = progress.share
+        if is_news and not self._live:
+            self.print(f"{step:<9} {words}")
 
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
         """Shows how a step ended."""
@@ -161,7 +173,7 @@ class Console:
         line.ended[state] += 1
         if not line.running:
             line.seconds = line.elapsed if self._loops[step] else took
-            line.progress, line.state = None, state
+            line.progress, line.share, line.state = None, 0.0, state
         line.text = plain(summary)
         if self._loops[step]:
             line.text = f"{line.counts}; {step}: {line.text}"
@@ -193,7 +205,7 @@ class Console:
         }
         for name, line in self._lines.items():
             text: RenderableType = Text(line.text, no_wrap=True, overflow="ellipsis")
-            if line.progress:
+            if line.progress and line.progress.words:
                 shown = Table.grid(padding=(0, 1))
                 words = Text(line.progress.words, "cyan", no_wrap=True)
                 share = line.progress.share
@@ -208,8 +220,3 @@ class Console:
 
 def _tells(line: str) -> bool:
     return "poch" in line or "POCH" in line or line.startswith(_WARNING)
-
-
-def _tenth(progress: Progress | None) -> int:
-    """Returns how many tenths are done; 0 where that is not known."""
-    return int(10 * ((progress and progress.share) or 0.0))

@@ -140,14 +140,15 @@ def _taken(pod: dict[str, Any], container: str, words: str) -> Failure:
     """
     status = container_status(pod, container)
     state = status.get("state", {})
-    ended = state.get("terminated", {})
+    ended, running = state.get("terminated", {}), state.get("running", {})
     start = ""
-    if ended or "running" in state:
+    if ended or running:
         start = status.get("containerID") or ended.get("finishedAt") or ""
-    has_failed = ended.get("exitCode") and ended.get("finishedAt")
-    at = moment(ended["finishedAt"]) if has_failed else _changes(pod).get("DisruptionTarget")
-    began = _began(ended or state.get("running", {}))
-    at = at or _changed(pod)
+    if ended.get("exitCode") and ended.get("finishedAt"):
+        at = moment(ended["finishedAt"])
+    else:
+        at = _changes(pod).get("DisruptionTarget") or _changed(pod)
+    began = _began(ended or running)
     return Failure(at, words, stopped=False, taken=True, start=start, began=began)
 
 

@@ -109,7 +109,7 @@ class Remote(Target[R]):
         raise NotImplementedError
 
     def progress(self, run: R, steps: Sequence[Step]) -> Progress | None:
-        """Returns how far the step train is and what it waits for, while it runs, if known."""
+        """Returns how far the step train is and why it waits, while it runs and can be asked."""
         from trireme.components.training.cluster import jobs
 
         if not any(step.name == TRAIN and step.state == "running" for step in steps):
@@ -121,7 +121,7 @@ class Remote(Target[R]):
     def progress_in_words(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
         """Returns the same as the result of that step, to be among those of the others."""
         now = self.progress(run, steps)
-        return {TRAIN: now.words} if now else {}
+        return {TRAIN: now.words} if now and now.words else {}
 
     def event_files(self, name: str, folder: Path) -> bool:
         """Reads them from the replicas that run, else from MLflow; see ``Target``."""
@@ -197,7 +197,7 @@ def _follow(
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     results: dict[str, str] = {}
-    looked, waits = 0.0, False
+    looked = 0.0
     with console.showing(names):
         while True:
             run = target.find(run.key)
@@ -210,10 +210,8 @@ def _follow(
             if run.state in ENDED:
                 return run, steps
             if time.monotonic() >= looked + PROGRESS_PAUSE:
-                now = target.progress(run, steps)
-                if now or (waits and shown.get(TRAIN) == "running"):
-                    console.progress(TRAIN, now or Progress(None, ""))
-                waits = bool(now and now.waits_for)
+                if now := target.progress(run, steps):
+                    console.progress(TRAIN, now)
                 looked = time.monotonic()
             time.sleep(PAUSE)
 

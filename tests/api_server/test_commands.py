@@ -244,12 +244,14 @@ def test_a_run_tells_what_its_training_waits_for(cluster, talkative, pytorch):
     waiting = {"reason": "ErrImagePull", "message": "no such image"}
     talkative._container(worker, "Pending", {"waiting": waiting})
     why = "worker-0: ErrImagePull: no such image"
-    assert jobs.progress_of_run(cluster, "nightly") == Progress(None, why, waits_for=why)
+    assert jobs.progress_of_run(cluster, "nightly") == Progress(None, why, reason=why)
     talkative.logs.write(master, "step 1/4")
     told = jobs.progress_of_run(cluster, "nightly")
-    assert told == Progress(0.25, f"25%; {why}", waits_for=why)
+    assert told == Progress(0.25, f"25%; {why}", reason=why)
     talkative.run(worker)
     assert jobs.progress_of_run(cluster, "nightly") == Progress(0.25, "25%")
+    talkative.exit(master, 0)
+    assert jobs.progress_of_run(cluster, "nightly") == Progress(None, "")
 
 
 @pytest.mark.parametrize(

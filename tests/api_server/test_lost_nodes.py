@@ -132,7 +132,11 @@ def test_a_pod_that_has_a_successor_is_no_matter_of_its_job(player, launched, mo
     monkeypatch.setattr(jobs.containers, "measured", lambda *about: {})
     assert [row.name for row in jobs.usage(player.cluster, "digits")] == ["worker-0"]
     assert jobs.running_replica(player.cluster, "digits", "worker-0")[0] == second
+    run.states.clear()
     player.exit(second, 0)
+    # A Job of Kubernetes 1.36 is over only when none of its pods ends any more.
+    run.says(f"0 of 2 replicas run; worker-0: {WHY}")
+    assert told() == ("running", 0, f"worker-0: {WHY}")
     (listed,) = jobs.list_jobs(player.cluster)
     assert (listed.state, listed.running, listed.reason) == told()
     player.condition(job, "Complete")
@@ -188,6 +192,17 @@ def test_what_a_pod_failed_with_is_kept_when_it_is_taken_later(up, player):
     taken = pods.failure(player.get(worker), "pytorch")
     assert taken and taken.taken
     assert (taken.at, taken.start == before.start) == (pods.moment(at), False)
+
+
+def test_a_replica_that_its_kubelet_evicts_is_the_cause(up, player):
+    run, job, (master, worker) = up
+    by_kubelet = DRAINED | {"reason": "TerminationByKubelet", "lastTransitionTime": player.now()}
+    player.set(worker, conditions=[by_kubelet])  # it has its time to end, and is not deleted
+    player.exit(master, 1)
+    player.condition(job, "Failed")
+    assert (
+        str(run.end().error) == "replica worker-0 was removed from its node (TerminationByKubelet)"
+    )
 
 
 @pytest.mark.parametrize("status", [0, 143])

@@ -26,12 +26,18 @@ def test_warnings_of_a_step_are_shown_and_no_others() -> None:
     assert shown("\n".join(["warning: early", *["line"] * 100_000])) == ["train     warning: early"]
 
 
-def test_what_a_step_waits_for_is_told_once() -> None:
-    held, again = (Progress(None, "no room", waits_for="no room") for _ in range(2))
-    further = Progress(0.33, "33%; no image", waits_for="no image")
-    assert shown(held, again, Progress(0.01, "1%"), further, Progress(0.34, "34%")) == [
-        "train     no room",
-        "train     33%; no image",
+def test_why_a_step_does_not_go_on_is_told_once_and_that_it_does_again() -> None:
+    room, image, back_off = (Progress(None, why, reason=why) for why in ("room", "image", "back"))
+    third = Progress(0.33, "33%")
+    held_up = Progress(0.33, "33%; room", reason="room")
+    assert shown(room, room, image, back_off, image, Progress(None, ""), third, held_up, third) == [
+        "train     room",
+        "train     image",
+        "train     back",
+        "train     goes on",
+        "train     33%",
+        "train     33%; room",
+        "train     33%",
     ]
 
 

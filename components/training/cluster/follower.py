@@ -237,11 +237,7 @@ class Follower:
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + REASON_EVERY
-        idle = {
-            replica.name: replica.pod
-            for replica in replicas
-            if not replica.is_running and not replica.is_over
-        }
+        idle = {replica.name: pod for replica in replicas if (pod := replica.held_up_by)}
         self._queued_for = ""
         suspended = is_suspended(self.job)  # also one that ran until Kueue gave its place away
         if suspended or not replicas:

@@ -141,12 +141,12 @@ def logs(
     """Passes on what the replicas of a job print, or only one such as ``worker-0``."""
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
-    names_of_pods = {identity.replica_name(pod) for pod in own_pods}
-    names = names_of_pods | replica_names(job)
-    if replica and replica not in names:
+    with_pods = {identity.replica_name(pod) for pod in own_pods}
+    known = with_pods | replica_names(job)
+    if replica and replica not in known:
         raise InputError(
             f"replica {replica!r}: job {name!r} has none of that name; "
-            f"it has {', '.join(sorted(names)) or 'none yet'}"
+            f"it has {', '.join(sorted(known)) or 'none yet'}"
         )
     stop = Stop()
 
@@ -181,7 +181,7 @@ def logs(
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
-    if not own_pods or replica not in ("", *names_of_pods):
+    if not own_pods or replica not in ("", *with_pods):
         whose = f"replica {replica!r} of job" if replica else "job"
         say(f"{whose} {name!r} has no pod, and so no log")
 
@@ -248,19 +248,15 @@ def _pull(cluster: Cluster, job: dict[str, Any], folder: Path) -> bool:
     return not status_of(job).state.ended
 
 
-def progress_of_run(cluster: Cluster, run: str) -> Progress | None:
-    """Returns how far the training of a pipeline's run is, and what it waits for, by the run's id.
-
-    ``None`` if neither is known.
-    """
+def progress_of_run(cluster: Cluster, run: str) -> Progress:
+    """Returns how far the training of a pipeline's run is, and why it waits, by the run's id."""
     job = find(cluster, names.of_run(run))
     own_pods = _pods(cluster, job)
-    now = _progress(cluster, job, own_pods)
-    why = "" if status_of(job).state.ended else _row(cluster, job, own_pods).reason
-    if not why:
+    now = _progress(cluster, job, own_pods) or Progress(None, "")
+    if status_of(job).state.ended:
         return now
-    now = now or Progress(None, "")
-    return replace(now, words=f"{now.words}; {why}".removeprefix("; "), waits_for=why)
+    reason = _row(cluster, job, own_pods).reason
+    return replace(now, words="; ".join(filter(None, [now.words, reason])), reason=reason)
 
 
 def _progress(
@@ -355,6 +351,14 @@ def _present(own_pods: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {identity.replica_name(pod): pod for pod in by_age}
 
 
+def _left(
+    own_pods: list[dict[str, Any]], pod_of: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Returns lost pods of replicas that are over, by their names: they keep a job from its end."""
+    lost = {identity.replica_name(pod): pod for pod in own_pods if pods.lost_node(pod)}
+    return {name: pod for name, pod in lost.items() if pods.is_over(pod_of[name])}
+
+
 def _container(job: dict[str, Any], pod: dict[str, Any]) -> str:
     """Returns the container of a job's pod that trains."""
     return identity.main_container(pod, kind_of(job).container)
@@ -370,18 +374,18 @@ def _row(
     pod_of = _present(own_pods)
     rows = [_replica_row(job, pod) for pod in pod_of.values()]
     running, state = sum(row.state == "running" for row in rows), now.state
-    has_run = any(row.state in ("running", "unknown") for row in rows)
+    has_run = any(row.state not in ("pending", "ending") for row in rows)
     if state is State.CREATED and is_train_job(job) and has_run:
         state = State.RUNNING  # which a TrainJob says of itself only while all its nodes run
-    waiting = None if state.ended else reasons.why_waiting(pod_of)
+    waiting = None if state.ended else reasons.why_waiting(pod_of | _left(own_pods, pod_of))
     age = datetime.now(UTC) - pods.moment(metadata["creationTimestamp"])
     if state is State.SUSPENDED:
         # Its operator says only that it is suspended.
         reason = reasons.why_queued(cluster, job, find)
     elif waiting:
         reason = waiting.words
-    else:  # that it is there or runs needs no reason
-        reason = "" if state in (State.CREATED, State.RUNNING) else now.message
+    else:  # what else is said of others is that they are there or run
+        reason = now.message if state.ended or state is State.RESTARTING else ""
     return Row(
         name=metadata["name"],
         kind=job["kind"],

@@ -33,6 +33,7 @@ class LogReaders:
         self._waiting: deque[PodLog] = deque()
         self._urgent: deque[PodLog] = deque()
         self._reading: set[PodLog] = set()
+        self._tried: set[PodLog] = set()  # to be read to their ends
         self._due, self._moved = 0.0, time.monotonic()
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -92,8 +93,11 @@ class LogReaders:
             is_whole = log.catch_up()
             with self._changed:
                 self._reading.discard(log)
-                if is_whole or log.quiet_since > began:  # else nothing came of it
+                is_first = log.is_over and log not in self._tried
+                if is_whole or is_first or log.quiet_since > began:  # else nothing came of it
                     self._moved = time.monotonic()
+                if log.is_over:
+                    self._tried.add(log)
                 if is_whole:
                     self._in_turn.discard(log)
                 else:

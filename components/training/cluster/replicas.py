@@ -32,11 +32,11 @@ LINES_LATE = 3.0  # seconds after the news of an end for its last lines to come
 
 
 class Removal(NamedTuple):
-    """That a pod was deleted while it ran.
+    """That a pod was deleted, or taken from its node, while it ran.
 
     Attributes:
         heard: When that was heard, by the monotonic clock: moments are whole seconds.
-        taken: How it was taken from its node, where it was deleted for that.
+        taken: How it was taken from its node; empty where it was only deleted.
     """
 
     replica: "Replica"
@@ -51,10 +51,8 @@ class Removal(NamedTuple):
         return self.at, not self.taken, self.heard
 
     def is_before(self, failure: Failure, heard: float) -> bool:
-        """Tells whether a failure that was heard then came later."""
-        return (self.at, self.heard) < (failure.at, heard) or bool(
-            self.taken and self.at == failure.at
-        )
+        """Tells whether a failure that was heard then came later; in one second after a taking."""
+        return (self.at, 0.0 if self.taken else self.heard) < (failure.at, heard)
 
 
 class Replica:
@@ -62,7 +60,7 @@ class Replica:
 
     Attributes:
         failures: How it failed, by pod and start.
-        removals: Pods of it that were deleted while they ran, by their uids.
+        removals: The removals of pods of it, by their uids.
         stuck: Why it has not started, in the cluster's words; empty where nothing holds it up.
         last_line: When its last line came, by the monotonic clock; 0: none has.
     """
@@ -80,6 +78,7 @@ class Replica:
         self._placed: float | None = None  # when its first pod was made
         self._pod: dict[str, Any] = {}
         self._gone = False
+        self._lost: dict[str, dict[str, Any]] = {}  # its pods whose nodes are, by uid
         self._container = container
         self._lock = threading.Lock()
         self._tail: deque[tuple[str, str]] = deque(maxlen=KEPT)
@@ -91,17 +90,21 @@ class Replica:
             self._placed = pods.moment(_age(pod)).timestamp()
         if not self._pod or _age(pod) >= _age(self._pod):
             self._pod, self._gone = pod, gone
+        if pods.lost_node(pod) and not gone:
+            self._lost[uid] = pod
+        else:
+            self._lost.pop(uid, None)
         for span in pods.spans(pod, container).values():
             self._spans[uid, span.started] = span
-        deleted_at = pods.removal(pod)
-        if deleted_at:
-            taken = pods.taken_away(pod)
-            removal = Removal(self, uid, deleted_at, time.monotonic(), taken)
-            self.removals.setdefault(uid, removal)
-        elif not gone:  # of one that goes the kubelet no longer says what it waited for
+        failure, deleted_at = pods.failure(pod, container), pods.removal(pod)
+        if not (deleted_at or gone):  # of one that goes the kubelet does not say what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
-        failure = pods.failure(pod, container)
+        is_taken = failure and failure.taken and pods.ran_last(pod, container)
+        times = [deleted_at, failure.at if failure and is_taken else None]
+        if at := min(filter(None, times), default=None):
+            removal = Removal(self, uid, at, time.monotonic(), pods.taken_away(pod))
+            self.removals.setdefault(uid, removal)
         if failure:
             start = uid, failure.start
             self.failures[start] = failure
@@ -135,6 +138,13 @@ class Replica:
     def pod(self) -> dict[str, Any]:
         """Its present pod."""
         return self._pod
+
+    @property
+    def held_up_by(self) -> dict[str, Any]:
+        """Its pod that does not run, or that keeps the job from its end; empty where none does."""
+        if self.is_over:  # but not a pod of it before, which may run on where it is lost
+            return next(iter(self._lost.values()), {})
+        return {} if self.is_running else self._pod
 
     @property
     def container(self) -> str:
