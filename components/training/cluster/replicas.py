@@ -100,10 +100,11 @@ class Replica:
         if not (deleted_at or gone):  # of one that goes the kubelet does not say what it waited for
             started = pods.has_started(pod, container)
             self.stuck = "" if started else pods.waiting_reason(pod) or self.stuck
-        is_taken = failure and failure.taken and pods.ran_last(pod, container)
-        times = [deleted_at, failure.at if failure and is_taken else None]
-        if at := min(filter(None, times), default=None):
-            removal = Removal(self, uid, at, time.monotonic(), pods.taken_away(pod))
+        times = [deleted_at] if deleted_at else []
+        if failure and failure.taken and pods.ran_last(pod, container):
+            times.append(failure.at)
+        if times:
+            removal = Removal(self, uid, min(times), time.monotonic(), pods.taken_away(pod))
             self.removals.setdefault(uid, removal)
         if failure:
             start = uid, failure.start
