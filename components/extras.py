@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, requires
 
 from trireme.components.errors import InputError
 
@@ -37,6 +36,8 @@ def explained() -> Iterator[None]:
 
 def of(module: str) -> str:
     """Returns the extra that brings a module; empty for any other module."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     from packaging.utils import canonicalize_name
 
     wanted = canonicalize_name(BROUGHT_BY.get(module, module))

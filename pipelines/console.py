@@ -1,27 +1,23 @@
 """What a person sees of a run: one live line per step, or plain lines when nobody watches."""
 
+import os
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import rich.console
-from rich.console import RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
+import typer
 
 from trireme.components.plain import plain
 from trireme.components.progress import Progress
 from trireme.pipelines.engine_lines import KfpLines
 
-REFRESH = 4  # times a second
-BAR = 20  # characters of a progress bar
+if TYPE_CHECKING:
+    from trireme.pipelines.live import Screen
+
 BURST = 50  # lines that come together and are all looked at
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
@@ -71,13 +67,14 @@ class Console:
     """Shows a run on a terminal, or as plain lines to anything else."""
 
     def __init__(self, stream: TextIO, verbose: bool = False) -> None:
-        self._rich = rich.console.Console(file=stream, highlight=False, soft_wrap=True)
+        self._stream = stream
         self._verbose = verbose
-        self._live = self._rich.is_terminal and not verbose
+        self._is_terminal = _is_terminal(stream)
+        self._live = self._is_terminal and not verbose
+        self._screen: Screen | None = None
         self._lines: dict[str, Line] = {}
         self._loops: dict[str, str] = {}
         self._begun: dict[str, float] = {}
-        self._spinner = Spinner("dots", style="cyan")
         self._kfps = KfpLines()
 
     @contextmanager
@@ -86,7 +83,7 @@ class Console:
         if not self._live:
             yield
             return
-        with self._rich.status(text, spinner_style="cyan"):
+        with self._drawn() as screen, screen.waiting(text):
             yield
 
     @contextmanager
@@ -96,15 +93,18 @@ class Console:
         if not self._live:
             yield
             return
-        # It writes to the stream alone: what others print meanwhile is not its business.
-        with Live(
-            get_renderable=self._table,
-            console=self._rich,
-            refresh_per_second=REFRESH,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ):
+        with self._drawn() as screen, screen.showing(self._lines):
             yield
+
+    @contextmanager
+    def _drawn(self) -> "Iterator[Screen]":
+        from trireme.pipelines.live import Screen
+
+        self._screen = Screen(self._stream)
+        try:
+            yield self._screen
+        finally:
+            self._screen = None
 
     def started(self, step: str, loop: str = "") -> None:
         """Shows that a step has started; all steps of a loop have one line together."""
@@ -127,9 +127,7 @@ class Console:
             self._take_in(step, line)
         if self._verbose:
             own = (line for line in every if not self._kfps.are(step, line))
-            # As it is, which Rich takes long for.
-            self._rich.file.write("".join(f"{step:<9} {plain(line)}\n" for line in own))
-            self._rich.file.flush()
+            self._write("".join(f"{step:<9} {plain(line)}\n" for line in own))
 
     def _take_in(self, step: str, line: str) -> None:
         if line.startswith(_WARNING) and not self._verbose:
@@ -180,43 +178,32 @@ class Console:
         if not self._live:
             self.print(f"{step:<9} {state.lower()} in {took:.1f} s  {plain(summary)}".rstrip())
 
-    def print(self, text: str = "", style: str = "") -> None:
+    def print(self, text: str = "") -> None:
         """Prints text, without what would change the terminal."""
-        self._rich.print(Text(plain(text), style=style))
+        if self._screen:
+            self._screen.print(plain(text))
+        else:
+            self._write(f"{plain(text)}\n")
+
+    def heading(self, text: str) -> None:
+        """Prints text likewise, in bold."""
+        self._write(f"{typer.style(plain(text), bold=True)}\n")
 
     def facts(self, facts: dict[str, str]) -> None:
         """Prints names and values, one a line."""
         width = max(map(len, facts), default=0)
         for name, value in facts.items():
-            self._rich.print(Text.assemble((f"  {name:<{width}}  ", "dim"), plain(value)))
+            self._write(f"{typer.style(f'  {name:<{width}}  ', dim=True)}{plain(value)}\n")
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 1), expand=True)
-        table.add_column(width=1)
-        table.add_column(no_wrap=True)
-        table.add_column(justify="right", width=7)
-        table.add_column(no_wrap=True, ratio=1)
-        marks: dict[str, RenderableType] = {
-            "": Text("·", style="dim"),
-            "running": self._spinner,
-            "FINISHED": Text("✓", style="green"),
-            "FAILED": Text("✗", style="red"),
-            "KILLED": Text("■", style="yellow"),
-        }
-        for name, line in self._lines.items():
-            text: RenderableType = Text(line.text, no_wrap=True, overflow="ellipsis")
-            if line.progress and line.progress.words:
-                shown = Table.grid(padding=(0, 1))
-                words = Text(line.progress.words, "cyan", no_wrap=True)
-                share = line.progress.share
-                bar = [] if share is None else [ProgressBar(1.0, share, width=BAR)]
-                shown.add_row(*bar, words, text)
-                text = shown
-            elapsed = f"{line.elapsed:.1f} s" if line.state else ""
-            style = "" if line.state else "dim"
-            table.add_row(marks[line.state], Text(name, style), elapsed, text)
-        return table
+    def _write(self, text: str) -> None:
+        typer.echo(text, self._stream, nl=False, color=self._is_terminal)
 
 
 def _tells(line: str) -> bool:
     return "poch" in line or "POCH" in line or line.startswith(_WARNING)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Tells whether a stream is a terminal that can do more than print."""
+    is_one = stream is not None and stream.isatty()  # it is None where somebody has closed it
+    return is_one and os.environ.get("TERM") not in ("dumb", "unknown")

@@ -9,7 +9,7 @@ from trireme.components.cost.table import in_words
 from trireme.components.errors import TriremeError
 from trireme.components.evaluation.figure_names import words
 from trireme.components.home import in_a_pod
-from trireme.components.tracking import environment, journal, store, sync
+from trireme.components.tracking import environment, journal, store
 from trireme.components.training.advice import TAG as ADVICE
 
 NOT_EXPORTED = "not exported"
@@ -161,6 +161,8 @@ def _page() -> str:
         found = environment.variables()
         if "MLFLOW_RUN_ID" not in found:
             return ""
+        from trireme.components.tracking import sync
+
         uri = os.environ.get("MLFLOW_TRACKING_URI") or found.get("MLFLOW_TRACKING_URI", "")
         run = sync.pipeline_run()
     except Exception:  # whatever MLflow says is no reason to tell nobody

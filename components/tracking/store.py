@@ -1,19 +1,18 @@
 """Which MLflow store is meant: a server, or the database of what has run on this machine."""
 
-import logging
 import os
 import re
-import ssl
 import threading
-import urllib.error
-import urllib.request
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trireme.components import certificates
 from trireme.components.errors import InputError, first_line
 from trireme.components.home import home
+
+if TYPE_CHECKING:
+    import ssl
 
 UI_PORT = 5000  # where "trireme ui" shows a database's runs
 TRAINING = "?workflowType=machine_learning"  # on MLflow 3's pages, which else are about prompts
@@ -59,6 +58,8 @@ def uri() -> str:
 
 def quiet() -> None:
     """Keeps MLflow from logging, which tells much, and the password in its URI as well."""
+    import logging
+
     import mlflow  # which sets its loggers up when it is loaded
 
     # Where tqdm is installed, it draws one for all files that it brings.
@@ -132,6 +133,9 @@ def check_reachable(uri: str) -> None:
         if uri.partition(":")[0].partition("+")[0] in DATABASES[1:]:
             _check_database(uri)
         return
+    import urllib.error
+    import urllib.request
+
     try:
         address = f"{public(uri).rstrip('/')}/health"
         urllib.request.urlopen(address, timeout=ANSWER_LIMIT, context=_trusted()).close()
@@ -202,8 +206,10 @@ def _certificates(uri: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def _trusted() -> ssl.SSLContext | None:
+def _trusted() -> "ssl.SSLContext | None":
     """Returns the CAs that MLflow trusts, where somebody names them."""
+    import ssl
+
     places = [Path(os.environ[name]) for name in CA_VARIABLES if os.environ.get(name)]
     if not places:
         return None
@@ -215,6 +221,8 @@ def _trusted() -> ssl.SSLContext | None:
 
 def _check_kind(uri: str) -> None:
     """Refuses a store of a kind that this MLflow, with its plugins, cannot use."""
+    from importlib.metadata import entry_points
+
     scheme = uri.partition(":")[0] if ":" in uri else ""
     if scheme in ("", "file") and os.environ.get("MLFLOW_ALLOW_FILE_STORE") == "true":
         return

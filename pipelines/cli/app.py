@@ -4,7 +4,7 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -14,59 +14,54 @@ from trireme.components.say import say
 from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
 from trireme.components.whole_file import no_room
-from trireme.pipelines.cli import (
-    compile,
-    config,
-    dataset,
-    deploy,
-    doctor,
-    job,
-    plan,
-    prune,
-    registry,
-    report,
-    reproduce,
-    run,
-    runs,
-    schedule,
-    serve,
-    strategy,
-    tensorboard,
-)
+from trireme.pipelines.cli.lazy import Lazy, LazyGroup, application
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # halves the time that --help takes
-)
 
-job.app.command(name="plan")(plan.plan_job)
-app.add_typer(job.app, name="job")
-app.add_typer(dataset.app, name="dataset")
-app.add_typer(config.app, name="config")
-app.add_typer(schedule.app, name="schedule")
-app.command()(doctor.doctor)
-app.command(add_help_option=False)(run.run)
-app.command()(compile.compile)
-app.command()(compile.upload)
-app.command()(plan.plan)
-app.command(name="list")(runs.list_runs)
-app.command()(runs.status)
-app.command()(runs.logs)
-app.command()(report.report)
-app.command()(runs.cancel)
-app.command()(runs.resume)
-app.command()(runs.sync)
-app.command()(prune.prune)
-app.command(name="retry", hidden=True)(runs.resume)  # its name in 0.1
-app.command()(registry.promote)
-app.command()(registry.rollback)
-app.command()(reproduce.reproduce)
-app.command()(tensorboard.tensorboard)
-app.command()(serve.serve)
-app.command()(deploy.deploy)
-app.command()(strategy.strategy)
+class _Commands(LazyGroup):
+    lazy: ClassVar = {
+        "doctor": Lazy(
+            "doctor:doctor", "Show what is here and on the cluster, and what is missing."
+        ),
+        "run": Lazy("run:app", "Run a pipeline here or, with --target, on a cluster."),
+        "compile": Lazy(
+            "compile:compile", "Write pipelines as YAML for Kubeflow Pipelines or Argo."
+        ),
+        "upload": Lazy(
+            "compile:upload", "Upload the pipelines that have changed to Kubeflow or Argo."
+        ),
+        "plan": Lazy("plan:plan", "Show what a run would create, request and cost; check it."),
+        "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
+        "status": Lazy("runs:status", "Show a run and its steps."),
+        "logs": Lazy("runs:logs", "Show what a run's steps print, each line with its step."),
+        "report": Lazy("report:report", "Write a picture of a run: a page of HTML."),
+        "cancel": Lazy("runs:cancel", "Stop a run and keep its files."),
+        "resume": Lazy("runs:resume", "Resume a run from the steps that are not done."),
+        "retry": Lazy("runs:resume", "The name of resume in 0.1.", is_hidden=True),
+        "sync": Lazy("runs:sync", "Bring to MLflow what it lacks of runs that have ended."),
+        "prune": Lazy("prune:prune", "Remove old runs with what they have left."),
+        "promote": Lazy("registry:promote", "Make a version of a registered model its champion."),
+        "rollback": Lazy("registry:rollback", "Make the previous champion the champion again."),
+        "reproduce": Lazy(
+            "reproduce:reproduce", "Train again as a run did, and compare the models."
+        ),
+        "tensorboard": Lazy(
+            "tensorboard:tensorboard", "Open TensorBoard with what a run's program has written."
+        ),
+        "serve": Lazy("serve:serve", "Serve a registered model on this machine."),
+        "deploy": Lazy("deploy:deploy", "Deploy a registered model to a cluster."),
+        "strategy": Lazy(
+            "strategy:strategy", "Show which strategy trains a model, and what each needs."
+        ),
+        "pipelines": Lazy("run:list_pipelines", "List the pipelines."),
+        "ui": Lazy("ui:ui", "Open MLflow's UI with the runs of this machine."),
+        "job": Lazy("job:app", "One training job without a pipeline."),
+        "dataset": Lazy("dataset:app", "Datasets on a cluster."),
+        "config": Lazy("config:app", "What is kept by name: code, datasets, workspaces."),
+        "schedule": Lazy("schedule:app", "Schedules of pipelines."),
+    }
+
+
+app = application(cls=_Commands, no_args_is_help=True)
 
 
 def _version(is_asked: bool) -> None:
@@ -87,59 +82,6 @@ def trireme(
     ] = False,
 ) -> None:
     """Distributed deep-learning training as pipelines."""
-
-
-@app.command(name="pipelines")
-def list_pipelines() -> None:
-    """List the pipelines."""
-    from trireme.pipelines.catalog import PIPELINES, installed
-
-    for name, description in PIPELINES.items():
-        typer.echo(f"{name}  {description}")
-    for name, entry in installed().items():
-        typer.echo(f"{name}  From {entry.dist.name if entry.dist else entry.module}")
-
-
-@app.command()
-def ui(
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1, default 5000.")
-    ] = None,
-) -> None:
-    """Open MLflow's UI with the runs of this machine."""
-    from trireme.components.deployment.serving import check_port
-    from trireme.components.home import home, unwritable
-    from trireme.components.tracking.store import (
-        TRAINING,
-        UI_PORT,
-        check_reachable,
-        default_uri,
-        public,
-    )
-
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
-    if uri.startswith(("http://", "https://")):
-        typer.echo(f"The runs are at {public(uri)}")
-        return
-    port = port or UI_PORT
-    check_port(port)
-    check_reachable(uri)
-    try:
-        home().mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(error) from None
-    page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
-    typer.echo(f"{page} shows {public(uri)}; Ctrl-C stops it")
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level=warning"]
-    environment = {
-        "MLFLOW_BACKEND_STORE_URI": uri,  # here, as it may hold a password: anybody sees arguments
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes for what we do not use
-        "MLFLOW_LOGGING_LEVEL": "WARNING",
-        "PYTHONWARNINGS": "ignore",  # of MLflow's own code
-    }
-    os.execve(command[0], command, os.environ | environment)
 
 
 def main() -> None:

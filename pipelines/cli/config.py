@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from trireme.components.errors import InputError
+from trireme.pipelines.cli.lazy import application
 from trireme.pipelines.tables import table
 from trireme.pipelines.targets.registry import TARGETS
 
-app = typer.Typer(
+app = application(
     no_args_is_help=True,
-    rich_markup_mode=None,
     help="Code, datasets and workspaces that are kept by name in trireme.yaml.",
 )
 

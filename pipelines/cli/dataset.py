@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from trireme.components.errors import InputError
+from trireme.pipelines.cli.lazy import application
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Datasets on a cluster.")
+app = application(no_args_is_help=True, help="Datasets on a cluster.")
 
 
 @app.callback()

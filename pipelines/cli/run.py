@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trireme.components.errors import InputError
+from trireme.pipelines.cli.lazy import application
 from trireme.pipelines.cli.target import (
     LOADING,
     Env,
@@ -21,7 +22,10 @@ from trireme.pipelines.targets.registry import BUILD
 if TYPE_CHECKING:
     from trireme.pipelines.targets.base import Target
 
+app = application()
 
+
+@app.command(add_help_option=False)
 @on_target(BUILD, loading=LOADING)
 def run(
     target: "Target",
@@ -76,3 +80,13 @@ def _parameters_help(reference: str) -> str:
         lines += ["", f"  {parameter.name}  ({parameter.type_in_words}{default}{needed})"]
         lines += [f"      {parameter.description}"]
     return "\n".join(lines)
+
+
+def list_pipelines() -> None:
+    """List the pipelines."""
+    from trireme.pipelines.catalog import PIPELINES, installed
+
+    for name, description in PIPELINES.items():
+        typer.echo(f"{name}  {description}")
+    for name, entry in installed().items():
+        typer.echo(f"{name}  From {entry.dist.name if entry.dist else entry.module}")

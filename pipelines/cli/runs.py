@@ -48,7 +48,7 @@ def status(target: "Target", run: RunName) -> None:
 
     console = Console(sys.stdout)
     found = target.find(run)
-    console.print(f"{found.name}: {found.state}, {found.seconds:.0f} s", "bold")
+    console.heading(f"{found.name}: {found.state}, {found.seconds:.0f} s")
     if found.message:
         console.print(found.message)
     rows = [

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from trireme.components.errors import InputError
+from trireme.pipelines.cli.lazy import application
 from trireme.pipelines.cli.target import (
     Env,
     Param,
@@ -46,10 +47,9 @@ class _Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
+app = application(
     cls=_Group,
     no_args_is_help=True,
-    rich_markup_mode=None,
     help="Schedules of pipelines; 'schedule PIPELINE' is short for 'schedule set PIPELINE'.",
 )
 
@@ -158,7 +158,7 @@ def show(target: "Target", name: Name) -> None:
 
     console = Console(sys.stdout)
     for found in target.schedules().find(name):
-        console.print(f"{name}: {'running' if found.is_enabled else 'paused'}", "bold")
+        console.heading(f"{name}: {'running' if found.is_enabled else 'paused'}")
         console.facts({key: shown(value) for key, value in found.facts.items()})
         if found.is_enabled:
             _show_times(found.schedule, console)
@@ -205,7 +205,7 @@ def _apply(
     for plan in plans:
         if plan.verb != "unchanged" and not dry_run:
             where = schedules.carry_out(plan)
-            console.print(f"{plan.schedule.name} {plan.verb}", "bold")
+            console.heading(f"{plan.schedule.name} {plan.verb}")
             console.facts(where)
 
 
@@ -213,7 +213,7 @@ def _show_plan(plan: "Plan", console: "Console") -> None:
     is_there = plan.verb == "unchanged"
     what = "is there already, unchanged" if is_there else f"will be {plan.verb}"
     rests = "" if plan.runs else ", paused"
-    console.print(f"{plan.schedule.name} {what}{rests}", "bold")
+    console.heading(f"{plan.schedule.name} {what}{rests}")
     for line in plan.differences:
         console.print(f"  {line}")
     for note in plan.notes:

@@ -124,7 +124,7 @@ class Version:
     def show(self, pipeline: str, console: "Console") -> None:
         """Shows what has become of a pipeline that was to be there."""
         what = "uploaded" if self.is_new else "is there already, unchanged"
-        console.print(f"{pipeline} {what}", "bold")
+        console.heading(f"{pipeline} {what}")
         console.facts(self.facts)
 
 

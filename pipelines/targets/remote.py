@@ -53,7 +53,7 @@ class Remote(Target[R]):
         """Starts a run, and stays with it if that is wanted; returns the exit status."""
         self.stays = wait
         run, note = self.start(pipeline, arguments, name, console)
-        console.print(f"{run.name} started", "bold")
+        console.heading(f"{run.name} started")
         console.facts(run.facts | {"Status": f"trireme status {run.key} {self.reached_by()}"})
         if note:
             console.print(f"note: {note}")
@@ -143,7 +143,7 @@ class Remote(Target[R]):
     def resume(self, name: str, console: "Console") -> int:
         """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
         resumed, note = self.retry(name)
-        console.print(f"{resumed} is being resumed")
+        console.heading(f"{resumed} is being resumed")
         if note:
             sys.stdout.flush()
             say(f"note: {note}")
@@ -171,7 +171,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
     if stopped_by and run.state == "FAILED":  # as a server may call what was terminated
         run = replace(run, state="KILLED")
     console.print()
-    console.print(f"{run.name} {run.state}", "bold")
+    console.print(f"{run.name} {run.state}")
     left = target.left(run)
     console.facts(left.facts | run.facts | _what_helps(target, run, steps))
     if stopped_by and run.state == "KILLED":

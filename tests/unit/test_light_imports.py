@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,50 @@ def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():
     assert (
         loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["trireme.pipelines.cli"]) == []
     )
+
+
+SHOWN = """
+import sys
+from trireme.pipelines.cli import main
+
+try:
+    main()
+finally:
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+def loaded_by(words: list[str], home: Path) -> set[str]:
+    """Returns the modules that a command has loaded when it ends."""
+    result = subprocess.run(
+        [sys.executable, "-c", SHOWN, *words],
+        cwd=ROOT,
+        env=os.environ | {"TRIREME_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return set(result.stderr.splitlines())
+
+
+@pytest.mark.parametrize("group", [[], ["job"]])
+def test_help_of_a_group_loads_no_command(group: list[str], tmp_path: Path):
+    found = loaded_by([*group, "--help"], tmp_path)
+    files = {name for name in found if name.startswith("trireme.pipelines.cli.")}
+    assert files == {f"trireme.pipelines.cli.{name}" for name in ("app", "lazy", *group)}
+    assert found & {"rich", "pydantic", "ssl", "importlib.metadata"} == set()
+
+
+@pytest.mark.parametrize("words", [["status", "one"], ["list"]])
+def test_a_run_of_this_machine_is_shown_without_what_draws_or_asks_a_server(
+    words: list[str], tmp_path: Path
+):
+    run = tmp_path / "runs" / "one"
+    (run / "workspace").mkdir(parents=True)
+    (run / "run.json").write_text(json.dumps({"state": "FINISHED", "started": 0, "seconds": 1}))
+    found = loaded_by(words, tmp_path)
+    assert "trireme.pipelines.targets.local.runs" in found
+    assert found & {"rich", "pydantic", "ssl", "urllib.request", "filelock", "yaml"} == set()
 
 
 def test_looking_at_the_jobs_of_a_cluster_loads_nothing_that_describes_jobs():

@@ -1,26 +1,51 @@
 """The command line of training jobs without a pipeline: ``trireme job``."""
 
-import typer
+from typing import ClassVar
 
-from trireme.pipelines.cli.job import advise, change, look, preflight, submit
+from trireme.pipelines.cli.lazy import Lazy, LazyGroup, application
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="One training job without a pipeline, on this machine or on a cluster.",
-)
 
-app.command()(submit.submit)
-app.command()(preflight.preflight)
-app.command()(submit.render)
-app.command()(submit.schema)
-app.command(name="list")(look.list_jobs)
-app.command()(look.status)
-app.command()(look.logs)
-app.command()(look.top)
-app.command(name="tensorboard")(look.open_tensorboard)
-app.command(name="exec")(change.exec_in_replica)
-app.command()(change.scale)
-app.command()(change.cancel)
-app.command()(change.delete)
-app.command()(advise.advise)
+class _Jobs(LazyGroup):
+    lazy: ClassVar = {
+        "submit": Lazy(
+            "job.submit:submit", "Run a training job on a cluster or, with --local, here."
+        ),
+        "preflight": Lazy(
+            "job.preflight:preflight", "Test whether a job's replicas reach each other, how fast."
+        ),
+        "render": Lazy("job.submit:render", "Show a job's manifest, for kubectl or a repository."),
+        "schema": Lazy("job.submit:schema", "Show the JSON schema of a job's YAML, for editors."),
+        "list": Lazy("job.look:list_jobs", "List the jobs there are."),
+        "status": Lazy(
+            "job.look:status", "Show a job, its replicas, and why they are in their states."
+        ),
+        "logs": Lazy(
+            "job.look:logs", "Show what a job's replicas print, each line with its replica."
+        ),
+        "top": Lazy("job.look:top", "Show what each replica of a running job uses."),
+        "tensorboard": Lazy(
+            "job.look:open_tensorboard", "Open TensorBoard with what a job's program has written."
+        ),
+        "exec": Lazy(
+            "job.change:exec_in_replica", "Run a command in a running replica on a cluster."
+        ),
+        "scale": Lazy("job.change:scale", "Change the number of workers of a running elastic job."),
+        "cancel": Lazy("job.change:cancel", "Stop a job and keep its record."),
+        "delete": Lazy(
+            "job.change:delete", "Delete a job and its records; stop it first if it runs."
+        ),
+        "advise": Lazy(
+            "job.advise:advise", "Run a job here for a minute and say what to change in it."
+        ),
+        "plan": Lazy(
+            "plan:plan_job", "Show what a job would create, request and cost, and check it."
+        ),
+    }
+
+
+app = application(cls=_Jobs, no_args_is_help=True)
+
+
+@app.callback()
+def job() -> None:
+    """One training job without a pipeline, on this machine or on a cluster."""

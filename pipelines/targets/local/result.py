@@ -50,7 +50,7 @@ class Result:
     def show(self, console: "Console") -> None:
         """Shows how it ended."""
         console.print()
-        console.print(f"{self.name} {self.status}", "bold")
+        console.heading(f"{self.name} {self.status}")
         console.facts(self.facts)
 
     def fail(self, error: TriremeError) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.home import home
 from trireme.pipelines.targets.base import OnLine, Prunable, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
@@ -109,6 +110,8 @@ class Local(Target[LocalRun]):
 
     def catch_up(self, runs: Sequence[LocalRun]) -> bool:
         """Brings to MLflow what it lacks of any run; see ``Target``."""
+        if not any(home().glob("unsent/*")):  # mostly, and then there is nothing to be loaded
+            return True
         from trireme.pipelines.targets.local import unsent
 
         return unsent.bring_all()

@@ -1,0 +1,56 @@
+"""Commands whose files are loaded when they are called: to load all takes longer than most work."""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+application = partial(
+    typer.Typer,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # halves the time that --help takes
+)
+"""A command or a group, as all of ours are."""
+
+
+class Lazy(NamedTuple):
+    """A command that is not loaded."""
+
+    where: str
+    """Its file in this folder, and in it the function or the typer.Typer: ``job.look:status``."""
+    help: str
+    """What the help of its group says of it, in one line."""
+    is_hidden: bool = False
+
+    def load(self) -> Any:
+        """Returns the command."""
+        module, _, name = self.where.partition(":")
+        found = getattr(import_module(f"{__package__}.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = application()
+            alone.command()(found)
+            found = alone
+        return get_command(found)
+
+
+class LazyGroup(TyperGroup):
+    """A group, for ``typer.Typer(cls=)``, whose help loads none of its commands, and a call one."""
+
+    lazy: ClassVar[Mapping[str, Lazy]]
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {
+            name: TyperCommand(name, short_help=each.help, hidden=each.is_hidden)
+            for name, each in self.lazy.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the name, the command, loaded, and the arguments for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, self.lazy[name].load() if name else command, rest
