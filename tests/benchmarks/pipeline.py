@@ -1,7 +1,8 @@
 """``trireme run pytorch-training`` against the same work in one hand-written script.
 
 Runs the two in turn and prints medians and their ratio: wall time, CPU time of all processes,
-the peak of their memory taken together, and the time of each step.
+the peak of their memory taken together, and the time of each step. Then what it takes to look at a
+run, against an interpreter that loads the library of the command line and ends.
 
     python tests/benchmarks/pipeline.py [PAIRS]
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 BY_HAND = Path(__file__).with_name("by_hand.py")
 SAMPLE = 0.2  # seconds between two looks at the memory
-HELP_RUNS = 11
+LOOKS = 21
 STEPS = ("checkout", "dataset", "train", "evaluate", "export")
 
 
@@ -107,6 +108,14 @@ def by_hand(home: Path) -> Cost:
     return cost
 
 
+def look(command: list[str], home: Path) -> float:
+    """Runs a command that shows something; returns its seconds."""
+    started = time.monotonic()
+    environment = os.environ | {"TRIREME_HOME": str(home)}
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - started
+
+
 def row(name: str, ours: list[float], theirs: list[float], unit: str) -> None:
     """Prints medians and the median of the ratios pair by pair."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
@@ -130,6 +139,12 @@ def main() -> None:
                     trireme(homes[0]) if ours_now else by_hand(homes[1])
                 )
             print(f"pair {number + 1}: {ours[-1].wall:.1f} s, {theirs[-1].wall:.1f} s", flush=True)
+        (run, *_) = sorted(Path(homes[0], "runs").iterdir())
+        shown = {}
+        for words in (["--help"], ["list"], ["status", run.name]):
+            pair = [[str(BIN / "trireme"), *words], [sys.executable, "-c", "import typer"]]
+            looks = [[look(command, homes[0]) for command in pair] for _ in range(LOOKS)]
+            shown[words[0]] = [list(seconds) for seconds in zip(*looks, strict=True)]
 
     print(f"\nmedians of {pairs} pairs\n{'':<12} {'trireme':>9} {'by hand':>9}      ratio")
     row("wall", [cost.wall for cost in ours], [cost.wall for cost in theirs], "s")
@@ -137,13 +152,9 @@ def main() -> None:
     row("peak memory", [cost.memory for cost in ours], [cost.memory for cost in theirs], "MiB")
     for step in STEPS:
         row(step, [cost.steps[step] for cost in ours], [cost.steps[step] for cost in theirs], "s")
-
-    seconds = []
-    for _ in range(HELP_RUNS):
-        started = time.monotonic()
-        subprocess.run([str(BIN / "trireme"), "--help"], check=True, stdout=subprocess.DEVNULL)
-        seconds.append(time.monotonic() - started)
-    print(f"\ntrireme --help: median {statistics.median(seconds):.2f} s, goal under 0.3 s")
+    print(f"\nmedians of {LOOKS}\n{'':<12} {'trireme':>9} {'library':>9}      ratio")
+    for word, (seconds, bare) in shown.items():
+        row(word, seconds, bare, "s")
 
 
 if __name__ == "__main__":
