@@ -5,7 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -180,8 +180,8 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """Prints text, without what would change the terminal."""
-        if self._screen:
-            self._screen.print(plain(text))
+        if screen := self._screen:  # another thread may take it down
+            screen.print(plain(text))
         else:
             self._write(f"{plain(text)}\n")
 
@@ -196,7 +196,8 @@ class Console:
             self._write(f"{typer.style(f'  {name:<{width}}  ', dim=True)}{plain(value)}\n")
 
     def _write(self, text: str) -> None:
-        typer.echo(text, self._stream, nl=False, color=self._is_terminal)
+        with suppress(BrokenPipeError):  # whoever has read it is gone; what runs goes on
+            typer.echo(text, self._stream, nl=False, color=self._is_terminal)
 
 
 def _tells(line: str) -> bool:

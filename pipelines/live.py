@@ -22,7 +22,9 @@ class Screen:
     """A terminal with lines that change, and lines above them that do not."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._rich = rich.console.Console(file=stream, highlight=False, soft_wrap=True)
+        self._rich = rich.console.Console(
+            file=stream, force_terminal=True, highlight=False, soft_wrap=True
+        )
         self._spinner = Spinner("dots", style="cyan")
 
     def waiting(self, text: str) -> AbstractContextManager[object]:

@@ -143,7 +143,7 @@ class Remote(Target[R]):
     def resume(self, name: str, console: "Console") -> int:
         """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
         resumed, note = self.retry(name)
-        console.heading(f"{resumed} is being resumed")
+        console.print(f"{resumed} is being resumed")
         if note:
             sys.stdout.flush()
             say(f"note: {note}")
@@ -171,7 +171,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
     if stopped_by and run.state == "FAILED":  # as a server may call what was terminated
         run = replace(run, state="KILLED")
     console.print()
-    console.print(f"{run.name} {run.state}")
+    console.heading(f"{run.name} {run.state}")
     left = target.left(run)
     console.facts(left.facts | run.facts | _what_helps(target, run, steps))
     if stopped_by and run.state == "KILLED":

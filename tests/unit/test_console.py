@@ -1,6 +1,9 @@
 """pipelines/console.py: what of a step's log is shown where there is no terminal."""
 
 import io
+import os
+
+import pytest
 
 from trireme.components.progress import Progress
 from trireme.pipelines.console import Console
@@ -50,3 +53,36 @@ def test_percent_is_not_told_that_an_epoch_has_told_already() -> None:
         f"train     {bar}",
         "train     80%",
     ]
+
+
+def test_what_runs_goes_on_when_nobody_reads_any_more() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        console = Console(stream, verbose=True)
+        console.started("train")
+        os.close(reading)
+        for _ in range(2):
+            console.lines("train", "one more")
+            console.ended("train", "FINISHED", "done")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # for what is left in its buffer
+
+
+@pytest.mark.parametrize("name", ["TTY_COMPATIBLE", "FORCE_COLOR"])
+def test_a_terminal_has_live_lines_whatever_rich_would_take_it_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "")
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        console = Console(stream)
+        with console.showing(["checkout", "train"]):
+            console.started("checkout")
+            console.print("note: said above")
+            console.ended("checkout", "FINISHED", "main, 1a2b3c4")
+        console.heading("run FINISHED")
+    written = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "\x1b[2K" in written, "lines that change"
+    assert "\x1b[1mrun FINISHED\x1b[0m" in written
+    assert "note: said above\r\n" in written
