@@ -47,5 +47,6 @@ def of(module: str) -> str:
         return ""
     found = (_REQUIREMENT.match(one) for one in required)
     extras = [one[2] for one in found if one and canonicalize_name(one[1]) == wanted]
+    extras = [extra for extra in extras if extra != "dev"]  # which holds versions back, too
     # A framework's own extra may list it too; what asks here is of no framework.
     return "models" if "models" in extras else next(iter(extras), "")

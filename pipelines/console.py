@@ -3,10 +3,8 @@
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import typer
@@ -14,6 +12,7 @@ import typer
 from trireme.components.plain import plain
 from trireme.components.progress import Progress
 from trireme.pipelines.engine_lines import KfpLines
+from trireme.pipelines.step_line import Line
 
 if TYPE_CHECKING:
     from trireme.pipelines.live import Screen
@@ -27,40 +26,6 @@ _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of 
 _WORKER = "[worker-0] "  # only where there is none of the others
 
 _COPYING = re.compile(r"(\S+ \S+ of \S+ \S+, [\d,]+ of [\d,]+ files, .*)")  # a dataset
-
-
-@dataclass
-class Line:
-    """What is shown of one step or loop: the ``progress``, and steps ``ended`` by state.
-
-    Attributes:
-        share: The share that was done when that was known last.
-        told: The share that was done at least when its program told of an epoch last.
-        reasons: Why it did not go on, as far as that has been told.
-    """
-
-    state: str = ""
-    started: float = 0.0
-    seconds: float = 0.0
-    text: str = ""
-    progress: Progress | None = None
-    ended: Counter[str] = field(default_factory=Counter)
-    running: int = 0
-    is_led: bool = False
-    share: float = 0.0
-    told: float = 0.0
-    reasons: set[str] = field(default_factory=set)
-
-    @property
-    def counts(self) -> str:
-        """Of a loop: how many steps run, and how many have ended how."""
-        counts = Counter({"running": self.running}) + self.ended
-        return ", ".join(f"{count} {state.lower()}" for state, count in counts.items())
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since it started, or that it took."""
-        return time.monotonic() - self.started if self.state == "running" else self.seconds
 
 
 class Console:
@@ -196,8 +161,10 @@ class Console:
             self._write(f"{typer.style(f'  {name:<{width}}  ', dim=True)}{plain(value)}\n")
 
     def _write(self, text: str) -> None:
-        with suppress(BrokenPipeError):  # whoever has read it is gone; what runs goes on
+        try:
             typer.echo(text, self._stream, nl=False, color=self._is_terminal)
+        except BrokenPipeError:  # whoever has read it is gone; what runs goes on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _tells(line: str) -> bool:

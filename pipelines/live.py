@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import rich.console
 from rich.live import Live
@@ -11,8 +11,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from trireme.pipelines.console import Line
+from trireme.pipelines.step_line import Line
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar
@@ -31,7 +30,7 @@ class Screen:
         """Shows what is waited for."""
         return self._rich.status(text, spinner_style="cyan")
 
-    def showing(self, lines: "Mapping[str, Line]") -> AbstractContextManager[object]:
+    def showing(self, lines: Mapping[str, Line]) -> AbstractContextManager[object]:
         """Shows steps as they are from moment to moment."""
         # It writes to the stream alone: what others print meanwhile is not its business.
         return Live(
@@ -46,7 +45,7 @@ class Screen:
         """Prints text above what changes."""
         self._rich.print(Text(text))
 
-    def _table(self, lines: "Mapping[str, Line]") -> Table:
+    def _table(self, lines: Mapping[str, Line]) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(width=1)
         table.add_column(no_wrap=True)

@@ -147,13 +147,13 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert (ended.returncode, ended.stderr) == (1, error)
 
 
-def test_a_reader_that_goes_away_fails_the_run(trireme):
-    process = trireme.start("run", "pytorch-training")
+def test_a_run_goes_on_when_its_reader_goes_away(trireme):
+    process = trireme.start("run", "pytorch-training", "--verbose", "-p", "workers=0")
     process.stdout.readline()
     process.stdout.close()
-    process.stderr.read()
-    assert process.wait(timeout=120) == 1
-    assert trireme.parents()[0].info.status == "FAILED"
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=120) == 0
+    assert trireme.parents()[0].info.status == "FINISHED"
 
 
 def test_a_data_loader_with_workers_works_in_a_deep_home(tmp_path, mlflow_store, trireme_type):
