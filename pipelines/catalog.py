@@ -155,6 +155,8 @@ def _of_yaml(file: Path) -> Pipeline:
         raise
     except Exception as error:  # kfp raises whatever its readers do
         why = " ".join(first_line(error).split())
+        if isinstance(error, KeyError):
+            why = f"it has no {error}; 'trireme job submit' takes the YAML of a job"
         raise InputError(f"{file} is not a pipeline that kfp compiled: {why}") from None
     return pipeline
 

@@ -38,7 +38,7 @@ class _Commands(LazyGroup):
         "resume": Lazy("runs:resume", "Resume a run from the steps that are not done."),
         "retry": Lazy("runs:resume", "The name of resume in 0.1.", is_hidden=True),
         "sync": Lazy("runs:sync", "Bring to MLflow what it lacks of runs that have ended."),
-        "prune": Lazy("prune:prune", "Remove old runs with what they have left."),
+        "prune": Lazy("prune:prune", "Remove old runs, and what no run uses any more."),
         "promote": Lazy("registry:promote", "Make a version of a registered model its champion."),
         "rollback": Lazy("registry:rollback", "Make the previous champion the champion again."),
         "reproduce": Lazy(
@@ -53,7 +53,7 @@ class _Commands(LazyGroup):
             "strategy:strategy", "Show which strategy trains a model, and what each needs."
         ),
         "pipelines": Lazy("run:list_pipelines", "List the pipelines."),
-        "ui": Lazy("ui:ui", "Open MLflow's UI with the runs of this machine."),
+        "ui": Lazy("ui:ui", "Start MLflow's UI with the runs of this machine."),
         "job": Lazy("job:app", "One training job without a pipeline."),
         "dataset": Lazy("dataset:app", "Datasets on a cluster."),
         "config": Lazy("config:app", "What is kept by name: code, datasets, workspaces."),

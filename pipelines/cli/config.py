@@ -45,7 +45,7 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind."
         typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
 
 
-@app.command(name="set")
+@app.command(name="set", short_help="Keep something by a name, or change fields of it.")
 def set_saved(
     place: Annotated[
         str, typer.Argument(metavar="KIND.NAME", help="As in code.classifier or workspaces.team.")
@@ -78,8 +78,10 @@ def check() -> None:
     """Check everything that is kept, as far as this machine can tell."""
     from trireme.pipelines import saved
 
-    failed = False
-    for entry in saved.entries():
+    failed, entries = False, saved.entries()
+    if not entries:
+        typer.echo(f"nothing is kept in {saved.files_in_words()}", err=True)
+    for entry in entries:
         try:
             saved.check(entry, TARGETS)
             typer.echo(f"ok      {entry}")
@@ -90,7 +92,7 @@ def check() -> None:
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(short_help="Show the JSON schema of trireme.yaml, for editors.")
 def schema() -> None:
     """Show the JSON schema of trireme.yaml, with which editors complete it."""
     from trireme.pipelines import saved

@@ -16,7 +16,7 @@ def _group() -> None:
     """Keeps the name of a command that is alone in its group."""
 
 
-@app.command()
+@app.command(short_help="Print a volume and the claim for it, for kubectl apply.")
 def volume(
     uri: Annotated[
         str, typer.Argument(metavar="URI", help="URI of the dataset: nfs://, oss:// or s3://.")

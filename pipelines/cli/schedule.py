@@ -60,7 +60,7 @@ on_cluster = on_target(default="kfp", known=CLUSTERS)
 on_cluster_to_change = partial(on_target, BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
 
 
-@app.command()
+@app.command(short_help="Create or change the schedules of a file.")
 @on_cluster_to_change(loading=["images"])
 def apply(
     target: "Target",

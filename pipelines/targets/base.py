@@ -106,7 +106,10 @@ class Run:
     def check_resume(self) -> None:
         """Refuses to resume a run that goes on, or has done all that it should."""
         if self.state not in ("FAILED", "KILLED", "lost"):
-            raise InputError(f"run {self.name} is {self.state}; only a failed run can be resumed")
+            raise InputError(
+                f"run {self.name} is {self.state}; only one that failed or was killed can be "
+                "resumed"
+            )
 
 
 @dataclass(frozen=True)

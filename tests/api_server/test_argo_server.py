@@ -88,7 +88,7 @@ def test_a_run_is_tried_again(argo, command, argo_server, failed):
         "nodeFieldSelector": "templateName=finish",
     }
     assert workflows.find(argo, failed).state == "running"
-    with pytest.raises(InputError, match=r"is running; only a failed run"):
+    with pytest.raises(InputError, match=r"is running; only one that failed or was killed"):
         command("resume", failed)
 
 

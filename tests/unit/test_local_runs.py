@@ -203,9 +203,22 @@ def test_a_run_that_goes_on_keeps_the_logs_of_what_is_done(kept, untracked):
     steps = untracked / "runs" / "one" / "workspace" / "steps"
     assert {log.relative_to(steps).as_posix() for log in steps.glob("*/*.log")} == {
         "checkout/output.log",
-        "dataset/output.before.log",
-        "train/output.before.log",
+        "dataset/output.1.log",
+        "train/output.1.log",
     }
+
+
+def test_logs_have_what_steps_printed_before_the_run_was_resumed(kept, untracked, trireme):
+    kept("one", train="").step("train", "FAILED", {}, "")
+    log = untracked / "runs" / "one" / "workspace" / "steps" / "train" / local_runs.LOG
+    for attempt in range(11):
+        log.write_text(f"attempt {attempt}\n")
+        local_runs.set_logs_aside(local_runs.find("one"), set())
+    before = "".join(f"[train] attempt {attempt}\n" for attempt in range(11))
+    assert trireme("logs", "one", "--step", "train") == (0, before, "")
+    assert local_runs.find("one").logs == {}, "it has not started again"
+    log.write_text("and now\n")
+    assert trireme("logs", "one") == (0, f"{before}[train] and now\n", "")
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel"])
@@ -222,13 +235,13 @@ def test_what_cannot_be_resumed_is_one_sentence(trireme, kept, untracked):
     status, _, errors = trireme("resume", "one")
     assert (status, errors) == (
         2,
-        "error: run one is running; only a failed run can be resumed\n",
+        "error: run one is running; only one that failed or was killed can be resumed\n",
     )
     kept("two").end("FINISHED")
     status, _, errors = trireme("retry", "two")
     assert (status, errors) == (
         2,
-        "error: run two is FINISHED; only a failed run can be resumed\n",
+        "error: run two is FINISHED; only one that failed or was killed can be resumed\n",
     )
     kept("three").end("FAILED")
     place = untracked / "runs" / "three" / "pipeline.yaml"

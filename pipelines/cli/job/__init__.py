@@ -11,7 +11,7 @@ class _Jobs(LazyGroup):
             "job.submit:submit", "Run a training job on a cluster or, with --local, here."
         ),
         "preflight": Lazy(
-            "job.preflight:preflight", "Test whether a job's replicas reach each other, how fast."
+            "job.preflight:preflight", "Test whether the replicas of a job reach each other."
         ),
         "render": Lazy("job.submit:render", "Show a job's manifest, for kubectl or a repository."),
         "schema": Lazy("job.submit:schema", "Show the JSON schema of a job's YAML, for editors."),

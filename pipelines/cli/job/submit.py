@@ -56,7 +56,7 @@ def submit(
         bool, typer.Option("--dry-run", help="Check the job and show its manifest; create nothing.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the job until it ends; Ctrl-C deletes it.")
+        bool, typer.Option("--wait", help="On a cluster: follow it to its end; Ctrl-C deletes it.")
     ] = False,
     queued_limit: Annotated[
         int | None, typer.Option(help="With --wait: seconds that the job may be queued.")

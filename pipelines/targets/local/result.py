@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,11 @@ class Result:
 
 
 def _this_command() -> str:
-    if Path(sys.argv[0]).name == "__main__.py":
+    """Returns what a person types to call this program again."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
         return "python -m trireme"
-    return shlex.quote(os.path.relpath(sys.argv[0])) if "/" in sys.argv[0] else "trireme"
+    found = shutil.which("trireme")
+    if program.name != "trireme" or (found and program.resolve() == Path(found).resolve()):
+        return "trireme"
+    return shlex.quote(os.path.relpath(program))

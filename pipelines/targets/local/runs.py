@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ ENDING = 60.0  # seconds that a run gets to end when it is cancelled
 
 CONSOLE = "console.log"
 """What a run that was started in a process of its own would have shown."""
+
+LOG = "output.log"
+"""What a step has printed; ``output.N.log`` before the run was resumed for the Nth time."""
 
 OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 """Variables of a notebook's process that tell how it draws, which a run does not."""
@@ -179,9 +183,20 @@ class LocalRun(Run):
     @property
     def logs(self) -> dict[str, Path]:
         """The logs of the steps that have started, by name, in the order of their start."""
-        files = (self.workspace / "steps").glob("*/output.log")
-        begun = sorted(files, key=lambda file: file.parent.stat().st_ctime)
-        return {file.parent.name: file for file in begun}
+        every = self.logs_of_every_attempt
+        return {name: files[-1] for name, files in every.items() if files[-1].name == LOG}
+
+    @property
+    def logs_of_every_attempt(self) -> dict[str, list[Path]]:
+        """The same with those of before the run was resumed, the earliest first."""
+
+        def turn(file: Path) -> tuple[float, bool, int, str]:
+            return file.parent.stat().st_ctime, file.name == LOG, len(file.name), file.name
+
+        found = defaultdict(list)
+        for file in sorted((self.workspace / "steps").glob("*/output*.log"), key=turn):
+            found[file.parent.name].append(file)
+        return found
 
 
 def latest() -> list[LocalRun]:
@@ -236,10 +251,10 @@ def wait_for_processes(run: LocalRun) -> None:
 def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
     """Renames the logs of the steps that a run comes to once more when it is resumed."""
     ended = _kept(run.directory, run.record, of_every_attempt=True).ended
-    for name, log in run.logs.items():
+    for name, files in run.logs_of_every_attempt.items():
         is_done = ended.get(name, {}).get("state") == "FINISHED"
-        if not is_done or name in repeated:
-            log.rename(log.with_name("output.before.log"))
+        if files[-1].name == LOG and (not is_done or name in repeated):
+            files[-1].rename(files[-1].with_name(f"output.{len(files)}.log"))
 
 
 def link_event_files(run: LocalRun, folder: Path) -> None:
@@ -264,18 +279,20 @@ def cancel(name: str) -> None:
 
 
 def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: bool) -> None:
-    """Passes on what the steps of a run have printed."""
-    read: dict[str, int] = {}
+    """Passes on what the steps of a run have printed, also before it was resumed."""
+    read: dict[Path, int] = {}
     while True:
         run = find(name)
         over = not follow or run.state != "running"
-        begun = run.logs
+        begun = run.logs_of_every_attempt
         if step and over and not any(is_of(one, step) for one in begun):
             raise InputError(f"step {step!r}: the run has {', '.join(begun) or 'none yet'}")
-        for one, file in begun.items():
-            if not step or is_of(one, step):
-                line_of = partial(on_line, one)
-                read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
+        for one, files in begun.items():
+            for file in files if not step or is_of(one, step) else ():
+                is_whole = over or file.name != LOG
+                read[file] = forward_lines(
+                    file, read.get(file, 0), partial(on_line, one), to_end_of_file=is_whole
+                )
         if over:
             return
         time.sleep(POLL)
@@ -305,5 +322,5 @@ def _read(directory: Path) -> LocalRun | None:
 
 def _last_sign(directory: Path) -> float:
     """Returns when a run that was lost has kept or printed something last."""
-    signs = [directory / STEPS, *(directory / "workspace" / "steps").glob("*/output.log")]
+    signs = [directory / STEPS, *(directory / "workspace" / "steps").glob(f"*/{LOG}")]
     return max(file.stat().st_mtime for file in (directory / "run.json", *signs) if file.exists())

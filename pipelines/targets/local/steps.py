@@ -35,6 +35,7 @@ from trireme.pipelines.compiling.steps import containers
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local.result import Result
+from trireme.pipelines.targets.local.runs import LOG
 from trireme.pipelines.targets.local.starting import (
     Process,
     Starter,
@@ -167,7 +168,7 @@ class Steps:
         environment |= variables
         environment = WAITING | environment | self._environment | {STEP: name}
         start = partial(self._starter.start, command, environment, modules)
-        log = result.workspace / "steps" / name / "output.log"
+        log = result.workspace / "steps" / name / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
         started, state, kills = time.monotonic(), "KILLED", oom_kills()
         exit_status, error = 0, None

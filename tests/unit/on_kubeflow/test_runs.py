@@ -419,7 +419,7 @@ def test_a_run_that_has_failed_is_tried_again(trireme, kubeflow, started):
     there = (run["run_id"], "--target", "kfp")
     status, _, errors = trireme("resume", *there)
     assert (status, run["state"]) == (2, "RUNNING")
-    assert "is running; only a failed run can be resumed" in errors
+    assert "is running; only one that failed or was killed can be resumed" in errors
     kubeflow.faults = ["", "", "lost"]
     kubeflow.states = GOOD
     status, output, _ = trireme("resume", *there)
