@@ -11,6 +11,7 @@ import typer
 
 from trireme.components.plain import plain
 from trireme.components.progress import Progress
+from trireme.components.say import forget_reader
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.step_line import Line
 
@@ -164,7 +165,7 @@ class Console:
         try:
             typer.echo(text, self._stream, nl=False, color=self._is_terminal)
         except BrokenPipeError:  # whoever has read it is gone; what runs goes on
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            forget_reader(self._stream)
 
 
 def _tells(line: str) -> bool:

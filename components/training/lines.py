@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from trireme.components.say import forget_reader
+
 LIMIT = 64 * 1024  # bytes that are read at a time, and after which a line without an end is cut
 PAUSE = 0.01  # seconds between two looks at a program that prints all the time
 WAITING = 8 << 20  # characters that wait for whoever reads what is shown
@@ -64,7 +66,7 @@ class LinePrinter:
                 sys.stdout.write(self._text(replica, lines))
                 sys.stdout.flush()
             except BrokenPipeError:
-                _forget_reader()
+                forget_reader(sys.stdout)
                 if self._needs_reader:
                     raise
 
@@ -123,7 +125,7 @@ class LivePrinter(LinePrinter):
             try:
                 _write(text)
             except BrokenPipeError:
-                _forget_reader()
+                forget_reader(sys.stdout)
             except (OSError, ValueError):  # a terminal that has gone
                 pass
 
@@ -138,11 +140,6 @@ def _write(text: str) -> None:
     rest = memoryview(text.encode(sys.stdout.encoding, "replace"))
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def _forget_reader() -> None:
-    """Has what is printed from now on go nowhere; Python would complain when it flushes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def forward_lines(

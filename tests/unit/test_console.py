@@ -66,11 +66,11 @@ def test_what_runs_goes_on_when_nobody_reads_any_more() -> None:
             console.ended("train", "FINISHED", "done")
 
 
-@pytest.mark.parametrize("name", ["TTY_COMPATIBLE", "FORCE_COLOR"])
-def test_a_terminal_has_live_lines_whatever_rich_would_take_it_for(
-    name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "value"), [("TTY_COMPATIBLE", "0"), ("FORCE_COLOR", "")])
+def test_a_terminal_has_live_lines_though_rich_would_not_take_it_for_one(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, "")
+    monkeypatch.setenv(name, value)
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as stream:

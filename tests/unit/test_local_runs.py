@@ -2,9 +2,12 @@
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -206,6 +209,32 @@ def test_a_run_that_goes_on_keeps_the_logs_of_what_is_done(kept, untracked):
         "dataset/output.1.log",
         "train/output.1.log",
     }
+
+
+def test_whoever_follows_while_a_run_is_resumed_sees_each_line_once(kept, untracked):
+    kept("one", train="old 1\nold 2\n")
+    run = local_runs.find("one")
+    (log,) = run.logs.values()
+    seen: queue.Queue[str] = queue.Queue()
+    follow = partial(local_runs.logs, "one", "", lambda step, line: seen.put(line), follow=True)
+    following = threading.Thread(target=follow, daemon=True)
+    following.start()
+    assert [seen.get(timeout=10) for _ in range(2)] == ["old 1", "old 2"]
+    local_runs.set_logs_aside(run, set())
+    log.write_text("new 1\nnew 2\nnew 3\n")
+    assert [seen.get(timeout=10) for _ in range(3)] == ["new 1", "new 2", "new 3"]
+    change(untracked, "one", state="FINISHED")
+    following.join(10)
+    assert not following.is_alive() and seen.empty()
+
+
+def test_logs_of_version_0_1_0_come_first(kept, trireme):
+    kept("one", train="second\n")
+    (log,) = local_runs.find("one").logs.values()
+    log.with_name(local_runs.BEFORE).write_text("first\n")
+    local_runs.set_logs_aside(local_runs.find("one"), set())
+    log.write_text("third\n")
+    assert trireme("logs", "one")[1] == "[train] first\n[train] second\n[train] third\n"
 
 
 def test_logs_have_what_steps_printed_before_the_run_was_resumed(kept, untracked, trireme):

@@ -36,3 +36,11 @@ def test_an_error_comes_in_one_piece_from_an_unbuffered_process(tmp_path):
     with os.fdopen(reading, "rb", buffering=0) as pieces:
         said = pieces.read(4096)
     assert said.startswith(b"error: ") and said.endswith(b"\n")
+
+
+def test_what_is_said_to_nobody_ends_nothing():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stream:
+        say("one", stream)
+        say("two", stream)

@@ -73,4 +73,5 @@ def _this_command() -> str:
     found = shutil.which("trireme")
     if program.name != "trireme" or (found and program.resolve() == Path(found).resolve()):
         return "trireme"
-    return shlex.quote(os.path.relpath(program))
+    path = os.path.relpath(program)
+    return shlex.quote(path if "/" in path else f"./{path}")

@@ -34,7 +34,10 @@ CONSOLE = "console.log"
 """What a run that was started in a process of its own would have shown."""
 
 LOG = "output.log"
-"""What a step has printed; ``output.N.log`` before the run was resumed for the Nth time."""
+"""What a step prints; ``output.N.log`` what it has printed when it was started the Nth time."""
+
+BEFORE = "output.before.log"
+"""What version 0.1.0 called that of the time before."""
 
 OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 """Variables of a notebook's process that tell how it draws, which a run does not."""
@@ -190,8 +193,9 @@ class LocalRun(Run):
     def logs_of_every_attempt(self) -> dict[str, list[Path]]:
         """The same with those of before the run was resumed, the earliest first."""
 
-        def turn(file: Path) -> tuple[float, bool, int, str]:
-            return file.parent.stat().st_ctime, file.name == LOG, len(file.name), file.name
+        def turn(file: Path) -> tuple[float, bool, bool, int, str]:
+            name = file.name
+            return file.parent.stat().st_ctime, name == LOG, name != BEFORE, len(name), name
 
         found = defaultdict(list)
         for file in sorted((self.workspace / "steps").glob("*/output*.log"), key=turn):
@@ -280,7 +284,7 @@ def cancel(name: str) -> None:
 
 def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: bool) -> None:
     """Passes on what the steps of a run have printed, also before it was resumed."""
-    read: dict[Path, int] = {}
+    read: dict[tuple[str, int], int] = {}  # bytes, by step and which start of it that was
     while True:
         run = find(name)
         over = not follow or run.state != "running"
@@ -288,11 +292,14 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
         if step and over and not any(is_of(one, step) for one in begun):
             raise InputError(f"step {step!r}: the run has {', '.join(begun) or 'none yet'}")
         for one, files in begun.items():
-            for file in files if not step or is_of(one, step) else ():
-                is_whole = over or file.name != LOG
-                read[file] = forward_lines(
-                    file, read.get(file, 0), partial(on_line, one), to_end_of_file=is_whole
-                )
+            if not step or is_of(one, step):
+                for turn, file in enumerate(files):
+                    is_whole = over or file.name != LOG
+                    start = read.get((one, turn), 0)
+                    with suppress(FileNotFoundError):  # it was set aside just now
+                        read[one, turn] = forward_lines(
+                            file, start, partial(on_line, one), to_end_of_file=is_whole
+                        )
         if over:
             return
         time.sleep(POLL)
