@@ -71,7 +71,8 @@ def _this_command() -> str:
     if program.name == "__main__.py":
         return "python -m trireme"
     found = shutil.which("trireme")
-    if program.name != "trireme" or (found and program.resolve() == Path(found).resolve()):
+    is_found = found and program.resolve() == Path(found).resolve()
+    if is_found or program.name != "trireme" or "/" not in sys.argv[0]:
         return "trireme"
     path = os.path.relpath(program)
     return shlex.quote(path if "/" in path else f"./{path}")
