@@ -62,8 +62,10 @@ def _described(dataset: Any) -> Any:
 
 
 def _matching(pattern: str, what: str) -> AfterValidator:
+    fits = re.compile(pattern).fullmatch  # once, for every fork of this process
+
     def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
+        if not fits(text):
             raise ValueError(f"must be {what}")
         return text
 

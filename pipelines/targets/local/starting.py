@@ -21,11 +21,15 @@ Process = subprocess.Popen[bytes] | Forked
 _OURS = "from trireme.components.step import step"
 """What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
-_LOADED = ("kfp.dsl.executor", "trireme.components.step", "trireme.components.training.launch")
+_LOADED = (
+    *("kfp.dsl.executor", "kfp.dsl.kfp_config", "argparse"),  # for kfp.dsl.executor_main
+    *("trireme.components.step", "trireme.components.training.launch"),
+)
 _OF_TRIALS = (
     *_LOADED,
     *("numpy.random", "trireme.components.evaluation.evaluate"),
     *("trireme.components.packages.use", "trireme.components.training.local.runner"),
+    *("trireme.components.training.local.installed", "trireme.components.sweep.sharing"),
     *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
 )
 _WITH_TORCH = (*_OF_TRIALS, "torch", "torch._dynamo")

@@ -1,5 +1,6 @@
 """pipelines/targets/local/starting.py: what is forked, and that a step starts if nothing can be."""
 
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -10,7 +11,13 @@ import pytest
 
 from trireme.components import images
 from trireme.components.home import TRACKER
-from trireme.pipelines.targets.local.starting import _OURS, Starter, modules_of, wait_for
+from trireme.pipelines.targets.local.starting import (
+    _OURS,
+    _WITH_TORCH,
+    Starter,
+    modules_of,
+    wait_for,
+)
 from trireme.pipelines.targets.local.warm import EXECUTOR, Forked
 
 TRAINER = "components/trainers/pytorch/classifier.py"
@@ -23,6 +30,11 @@ def command(function, *before, lines="pass"):
     words = [*before, "sh", "-ec", f'echo "$0" | {sys.executable} -; echo {EXECUTOR}', source]
     given = '{"inputs": {}, "outputs": {"outputFile": "/nowhere/out.json"}}'
     return [*words, "--executor_input", given, "--function_to_execute", function]
+
+
+def test_what_is_loaded_in_advance_is_there():
+    # What cannot be loaded is left out silently, and each step would load it again.
+    assert [name for name in _WITH_TORCH if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize(
