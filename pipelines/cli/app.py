@@ -1,7 +1,6 @@
 """The command line: ``trireme``."""
 
 import io
-import os
 import signal
 import sys
 from typing import Annotated, ClassVar
@@ -10,7 +9,7 @@ import typer
 
 from trireme.components import extras
 from trireme.components.errors import TriremeError
-from trireme.components.say import say
+from trireme.components.say import forget_reader, say
 from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
 from trireme.components.whole_file import no_room
@@ -138,7 +137,7 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_reader(sys.stdout)
         status = getattr(error.__context__, "code", 0)  # of what ends the command already
         if not status:
             say(f"error: the output cannot be written: {error.strerror}")
