@@ -16,8 +16,8 @@ def check(
     wanted: list[str], code: Path, framework: str, secret: str, git: Mapping[str, str]
 ) -> None:
     """Refuses what cannot be installed here; see ``install.install``."""
-    for file in requirements.files(wanted):
-        requirements.check_file(file, code)
+    requirements.check_files(wanted, code)
+    requirements.check_names(wanted, code)
     there = present.packages(framework)
     resolved(wanted, framework, there, Uv(code, secret, there, git))
 
@@ -31,8 +31,8 @@ def check_for_pods(wanted: list[str], code: Path, framework: str) -> None:
     Raises:
         Unsatisfiable: So says the index that this machine asks; pods may have another one.
     """
-    for file in requirements.files(wanted):
-        requirements.check_file(file, code, present.IMAGES_PYTHON)
+    requirements.check_files(wanted, code, present.IMAGES_PYTHON)
+    requirements.check_names(wanted, code)
     there = present.of_image(framework)
     try:
         if there:

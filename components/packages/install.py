@@ -18,6 +18,7 @@ from trireme.components.dataset.lock import locked
 from trireme.components.errors import InputError
 from trireme.components.home import home, in_a_pod
 from trireme.components.packages import present, requirements
+from trireme.components.packages.of_the_code import OfTheCode
 from trireme.components.packages.present import Present
 from trireme.components.packages.use import AGAIN, link_of
 from trireme.components.packages.uv import PURPOSE, NotBuilt, Uv
@@ -47,7 +48,6 @@ if "%d.%d" % sys.version_info[:2] != "{requirements.PYTHON}":
 '''
 _NO_INDEX = re.compile(r"^--no-index\b", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
-_NAMED = re.compile(r"\s*(?:-r|--requirement)[=\s]*([^\s#]+)")
 # Either form of a script's start (https://packaging.python.org, entry points), of any Python.
 _START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
 
@@ -82,8 +82,8 @@ def install(
             journal.summarize(", ".join(filter(None, [before, "its requirements.txt not used"])))
         return
     requirements.check(list(wanted))
-    for file in requirements.files(list(wanted)):
-        requirements.check_file(file, code)
+    requirements.check_files(wanted, code)
+    requirements.check_names(wanted, code)
     there = present.packages(framework)
     uv = Uv(code, secret, there, git)
     given = os.environ.get(AGAIN)
@@ -143,10 +143,11 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
             folder / name for name in ("wheels", "held.txt", "named.txt", "found.txt")
         )
         root = present.root(framework)
-        names = [one for one in wanted if not requirements.is_file(one)]
-        named.write_text("\n".join([*names, root if there.version(root) else ""]))
+        lines = requirements.packages(wanted)
+        named.write_text("\n".join([*lines, root if there.version(root) else ""]))
         held.write_text("\n".join(there.held))
-        sources = [str(named), *_sources(requirements.files(wanted), folder, uv)]
+        files, parts = _sources(requirements.lists(wanted), folder, uv)
+        sources = [str(named), *files]
         own = [f"--no-sources-package={pin.partition('==')[0]}" for pin in there.held]
         kept = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
 
@@ -156,7 +157,7 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
             with_wheels.write_wheels(wheels)
             found.write_text("\n".join(sorted(there)))  # which uv prefers
             uv(
-                *("pip", "compile", *sources, "--constraint", str(held), *kept, *own),
+                *("pip", "compile", *sources, *parts, "--constraint", str(held), *kept, *own),
                 *("--find-links", str(wheels), "--output-file", str(found)),
                 *("--generate-hashes", "--no-annotate", "--no-header", *with_wheels.options),
             )
@@ -187,20 +188,26 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
     return f"# {_PLATFORM}\n" + "".join(f"{one}\n" for one in pins), options
 
 
-def _sources(files: list[str], folder: Path, uv: Uv) -> list[str]:
-    """Returns files that uv resolves; of a uv.lock what it holds."""
-    sources = []
-    for number, file in enumerate(files):
-        if file.endswith("uv.lock"):
+def _sources(lists: list[OfTheCode], folder: Path, uv: Uv) -> tuple[list[str], list[str]]:
+    """Returns files that uv resolves, of a uv.lock what it holds, and what is meant of them."""
+    files, parts = [], []
+    for number, meant in enumerate(lists):
+        extras = [f"--extra={extra}" for extra in meant.extras]
+        if meant.path.endswith("uv.lock"):
             exported = str(folder / f"exported-{number}.txt")
+            of_lock = [f"--only-group={meant.group}"] if meant.group else ["--no-dev", *extras]
             uv(
-                *("export", "--frozen", "--no-dev", "--no-emit-project", "--no-annotate"),
-                *("--no-header", "--output-file", exported, "--project", str(Path(file).parent)),
+                *("export", "--frozen", *of_lock, "--no-emit-project", "--no-annotate"),
+                *("--no-header", "--output-file", exported),
+                *("--project", str(Path(meant.path).parent)),
             )
-            sources.append(exported)
+            files.append(exported)
+        elif meant.group:
+            parts.append(f"--group={meant.path}:{meant.group}")
         else:
-            sources.append(file)
-    return sources
+            files.append(meant.path)
+            parts += extras
+    return list(dict.fromkeys(files)), parts
 
 
 def _entries(text: str) -> list[str]:
@@ -217,14 +224,9 @@ def _pin(entry: str) -> str:
 def _hashes(file: Path) -> dict[str, list[str]]:
     """Returns the hashes that a requirements file, and those that it names, want of packages."""
     found: dict[str, list[str]] = {}
-    files = [file.resolve()]
-    for each in files:
-        for line in re.sub(r"\\\n", " ", each.read_text()).splitlines():
-            if named := _NAMED.match(line):
-                further = (each.parent / named[1]).resolve()  # which may name itself
-                files += [further] if further not in files and further.is_file() else []
-            elif hashes := _HASH.findall(line):
-                found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)
+    for line in requirements.lines(file):
+        if hashes := _HASH.findall(line):
+            found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)
     return found
 
 

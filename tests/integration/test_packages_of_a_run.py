@@ -261,6 +261,8 @@ def test_a_model_is_served_with_the_packages_of_its_run(trireme, requiring, tmp_
     [
         ("no.txt", "requirements 'no.txt' does not exist in the repository"),
         ("two words", "requirements 'two words': is neither a requirement"),
+        ("Pipfile", "requirements 'Pipfile': is the name of a file, which no index is asked for"),
+        ("pyproject.toml[train]", "requirements 'pyproject.toml' does not exist in the repository"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_created(trireme, graded, given, said):

@@ -5,6 +5,7 @@ import subprocess
 import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.kubernetes.errors import Unavailable
 from trireme.components.packages import install, present, requirements, use
-from trireme.components.packages.check import check_for_pods
+from trireme.components.packages.check import check, check_for_pods
 from trireme.components.packages.present import Present
 from trireme.components.packages.uv import Uv, explained
 from trireme.components.training.description.job import TrainingJob
@@ -34,9 +35,23 @@ THERE = Present({"torch==2.13.0+cpu": "", "tqdm==4.66.0": "", "tensorflow-cpu==2
         "train/requirements.in",
         "pyproject.toml",
         "sub/uv.lock",
+        "pyproject.toml[train]",
+        "./sub/pyproject.toml[train, gpu]",
+        "pyproject.toml:train",
+        "uv.lock[train]",
+        "sub/uv.lock:train",
+        ".",
+        ".[train]",
+        "./sub[train,gpu]",
+        "./wheels/mine-1.0-py3-none-any.whl[train]",
+        "mine-1.0.tar.gz",
+        "ruamel.yaml",
+        "discord.py>=2",
+        "flufl-lock",
+        "setup.py @ https://example.org/setup_py-1.0-py3-none-any.whl",
     ],
 )
-def test_a_requirement_or_a_file_of_the_repository_is_accepted(accepted):
+def test_a_requirement_or_what_is_in_the_repository_is_accepted(accepted):
     requirements.check([accepted])
 
 
@@ -50,6 +65,22 @@ def test_a_requirement_or_a_file_of_the_repository_is_accepted(accepted):
         ("../requirements.txt", "must be the path of a file in the repository"),
         ("poetry.lock", "of .lock files only uv.lock is taken"),
         ("setup.toml", "of .toml files only pyproject.toml is taken"),
+        ("poetry.lock[train]", "'poetry.lock[train]': of .lock files only uv.lock is taken; accep"),
+        ("pylock.toml:train", "of .toml files only pyproject.toml is taken"),
+        ("requirements.txt[train]", ".txt files have neither extras nor groups"),
+        ("requirements.in:train", ".in files have neither extras nor groups"),
+        ("../pyproject.toml[train]", "must be the path of a file in the repository"),
+        ("/code/pyproject.toml:train", "must be the path of a file in the repository"),
+        ("./../other[train]", "must be the path of a file in the repository"),
+        ("-r pyproject.toml[train]", "must be the path of a file in the repository"),
+        ("pyproject.toml[]", "what is named of it is no name"),
+        ("pyproject.toml[train,]", "what is named of it is no name"),
+        ("pyproject.toml[a b]", "what is named of it is no name"),
+        ("pyproject.toml:", "what is named of it is no name"),
+        ("./sub:train", "a group is one of a file"),
+        ("-e .[train]", "is neither a requirement nor in the repository"),
+        ("--group train", "is neither a requirement nor in the repository"),
+        ("a; " + 1_900 * "(", "is neither a requirement nor in the repository"),
         ("x @ https://token@example.org/x.whl", "hold a password or token"),
         ("x @ git+ssh://ada:pw@example.org/x.git", "hold a password or token"),
         ("x @ https://example.org/x.whl?token=token@", "hold a password or token"),
@@ -60,6 +91,106 @@ def test_anything_else_is_refused(refused, why):
         requirements.check([refused])
     assert why in str(error.value)
     assert "token@" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("setup.py", "setup.py[train]", "Setup.Py", "setup.cfg", "setup.cfg[train]", "tox.ini"),
+        *("Pipfile", "Pipfile[dev]", "Pipfile.lock>=1", "poetry.lock ; python_version > '3'"),
+        *("requirements.txt>=1", "requirements.TXT", "requirements.in [dev]", " uv.lock "),
+        *("pyproject.toml[train]>=1", "PyProject.TOML[train]", "pyproject.toml [train] ; a == 'b'"),
+        *("environment.yml", "environment-gpu.yaml", "conda.yaml", "env.yaml", "train.ipynb"),
+    ],
+)
+def test_what_is_called_as_project_files_are_is_no_package(name):
+    with pytest.raises(InputError) as error:
+        requirements.check([name])
+    said = str(error.value)
+    assert said.startswith(f"requirements {name!r}: ") and error.value.exit_status == 2
+    assert "pyproject.toml[EXTRA], pyproject.toml:GROUP" in said and "\n" not in said
+
+
+def test_a_package_that_is_called_as_a_file_is_has_another_spelling():
+    with pytest.raises(InputError, match=r"name is meant, it is 'flufl-lock'$"):
+        requirements.check(["flufl.lock>=7"])
+    requirements.check(["flufl-lock>=7"])
+
+
+def test_the_name_of_a_file_in_the_repository_is_no_package(tmp_path, untracked):
+    for file in ("train.py", "tqdm"):
+        (tmp_path / file).write_text("")
+    (tmp_path / "tiny").mkdir()
+    for one, instead in (
+        ("train.py", "train.py>=0"),
+        ("train.py[gpu]", "train.py>=0"),
+        ("tqdm ; python_version > '3'", "tqdm>=0"),
+    ):
+        with pytest.raises(InputError, match=rf"meant, it is '{instead}'$") as error:
+            install.install([one], tmp_path, tmp_path)
+        assert str(error.value).startswith(f"requirements {one!r}: is the name of a file, which")
+        assert not (tmp_path / "packages").is_symlink()
+    requirements.check_names(["tqdm>=0", "tqdm @ https://example.org/a.whl", "tiny"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [("requirements.txt", "setup.py"), ("more.in", "pyproject.toml[train] >= 1 # its extra")],
+)
+def test_nor_is_it_in_a_file_of_requirements_or_one_that_it_names(tmp_path, file, line):
+    (tmp_path / "a.txt").write_text(f"-r {file}\ntiny-1.0-py3-none-any.whl\n")
+    (tmp_path / file).write_text(f"ruamel.yaml\n-c constraints.txt\n{line}\n")
+    with pytest.raises(InputError, match=re.escape(f"'a.txt': {line!r}: is the name of a file, ")):
+        requirements.check_file("a.txt", tmp_path)
+
+
+PROJECT = """
+[project]
+name = "mine"
+version = "1"
+dependencies = ["small"]
+[project.optional-dependencies]
+train = ["big"]
+Every_One = ["mine[train]"]
+odd = ["setup.py"]
+[dependency-groups]
+dev = ["grouped", {include-group = "More"}]
+more = ["further"]
+own = ["mine[train]"]
+odd = [{include-group = "dev"}, "Pipfile"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        ("pyproject.toml[nope]", "no extra 'nope'; there is train, every-one, odd"),
+        (".[train,nope]", "there is no extra 'nope'"),
+        ("pyproject.toml[dev]", "there is no extra 'dev'; give 'pyproject.toml:dev'"),
+        ("uv.lock[dev]", "there is no extra 'dev'; give 'uv.lock:dev'"),
+        ("pyproject.toml:nope", "no dependency group 'nope'; there is dev, more, own, odd"),
+        ("pyproject.toml:train", "no dependency group 'train'; give 'pyproject.toml[train]'"),
+        ("uv.lock:nope", "there is no dependency group 'nope'"),
+        ("pyproject.toml[odd]", "'setup.py': is the name of a file, which no index is asked for"),
+        ("pyproject.toml:odd", "'Pipfile': is the name of a file, which no index is asked for"),
+        ("pyproject.toml:own", "is the project itself, which no index is asked for; give '.' b"),
+        ("./sub[train]", "'./sub[train]': sub/pyproject.toml does not exist in the repository"),
+        ("./a.whl", "'./a.whl': a.whl does not exist in the repository"),
+    ],
+)
+def test_an_extra_and_a_group_have_to_be_there(tmp_path, one, said):
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "uv.lock").write_text("version = 1\n")
+    with pytest.raises(InputError, match=re.escape(f"requirements {one!r}")) as error:
+        requirements.check_files([one], tmp_path)
+    assert said in str(error.value)
+
+
+def test_extras_are_those_of_one_file(tmp_path):
+    requirements.check(["a/pyproject.toml", "b/pyproject.toml", "a/pyproject.toml:x"])
+    requirements.check(["pyproject.toml", "./pyproject.toml[train]", "a/uv.lock[train]"])
+    with pytest.raises(InputError, match=r"with extras only one of a/pyproject\.toml and b/pypro"):
+        requirements.check(["a/pyproject.toml[x]", "b/pyproject.toml"])
 
 
 def test_a_file_has_to_be_there_readable_and_for_this_python(tmp_path):
@@ -320,17 +451,22 @@ class Place:
         return {} if name in self.secrets else None
 
 
+def write_wheel(folder, name, *needs):
+    """Writes a wheel of a package with one module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = [f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0", *needs]
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", "")
+        wheel.writestr(f"{name}-1.0.dist-info/METADATA", "\nRequires-Dist: ".join(about) + "\n")
+        wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+
+
 @pytest.fixture
 def index(tmp_path, untracked, monkeypatch):
     """An index, which uv asks, with a package that needs a torch of long ago, and another."""
-    for name, needs in (("tiny", "tqdm"), ("old", "torch<2")):
-        (tmp_path / "index" / name).mkdir(parents=True)
-        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: {needs}\n"
-        file = tmp_path / "index" / name / f"{name}-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(file, "w") as wheel:
-            wheel.writestr(f"{name}-1.0.dist-info/METADATA", about)
-            wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-            wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    write_wheel(tmp_path / "index" / "tiny", "tiny", "tqdm")
+    write_wheel(tmp_path / "index" / "old", "old", "torch<2")
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_):
@@ -381,3 +517,73 @@ def test_files_for_another_python_than_the_images_are_refused(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[project]\nrequires-python = ">=3.12"\n')
     with pytest.raises(InputError, match=r"is for Python >=3\.12, and the run has 3\.11\.2"):
         check_for_pods(["pyproject.toml"], tmp_path, "pytorch")
+
+
+BACKEND = """
+import zipfile
+
+def build_wheel(directory, settings=None, metadata=None):
+    name = "mine-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
+        wheel.writestr("mine.py", "")
+        about = "Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n"
+        wheel.writestr("mine-1.dist-info/METADATA", about)
+        wheel.writestr("mine-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr("mine-1.dist-info/RECORD", "")
+    return name
+"""
+
+
+@pytest.fixture
+def code(index, tmp_path):
+    """A project with extras, groups and a lock, whose index has packages called as files are."""
+    for name in ("small", "big", "grouped", "further", "pyproject_toml", "setup_py", "pipfile"):
+        write_wheel(tmp_path / "index" / name.replace("_", "-"), name)
+    folder = tmp_path / "code"
+    write_wheel(folder, "beside")
+    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (folder / "pyproject.toml").write_text(re.sub("odd = .*\n", "", PROJECT) + build)
+    (folder / "backend.py").write_text(BACKEND)
+    (folder / "sub").mkdir()
+    (folder / "sub" / "pyproject.toml").write_text(
+        '[project]\nname = "other"\nversion = "1"\n[dependency-groups]\ndev = ["further"]\n'
+    )
+    Uv(folder, "", THERE)("lock")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (["pyproject.toml", "pipfile"], "pipfile small"),
+        (["./pyproject.toml[every.one]", "pyproject.toml"], "big small"),
+        (["pyproject.toml[train]", "sub/pyproject.toml:dev"], "big further small"),
+        (["pyproject.toml:dev"], "further grouped"),
+        (["pyproject.toml:own", "."], ". big small"),
+        (["uv.lock", "uv.lock:more"], "further small"),
+        (["uv.lock[train]"], "big small"),
+        (["uv.lock:own", "./sub"], "./sub big small"),
+        (["beside-1.0-py3-none-any.whl"], "./beside-1.0-py3-none-any.whl"),
+    ],
+)
+def test_what_is_named_of_the_repository_is_what_is_resolved(code, wanted, found):
+    there = present.packages("pytorch")
+    lock, _ = install.resolved(wanted, "pytorch", there, Uv(code, "", there))
+    entries = (entry.split()[0] for entry in install._entries(lock))
+    assert sorted(entry.removesuffix("==1.0") for entry in entries) == found.split()
+
+
+def test_a_package_of_the_repository_is_installed_with_its_extra(code, tmp_path):
+    (tmp_path / "workspace").mkdir()
+    install.install([".[train]"], code, tmp_path / "workspace")
+    files = {file.stem for file in Path(use.folder(tmp_path / "workspace")).glob("*.py")}
+    assert files == {"mine", "small", "big", "sitecustomize"}
+
+
+@pytest.mark.parametrize("check", [check_for_pods, partial(check, secret="", git={})])
+def test_before_a_run_all_files_of_a_folder_here_are_known(code, check):
+    with pytest.raises(InputError, match=r"there is no extra 'nope'; there is train, every-one$"):
+        check(["pyproject.toml[nope]"], code, "pytorch")
+    with pytest.raises(InputError, match=r"'backend\.py': is the name of a file, which no index"):
+        check(["backend.py"], code, "pytorch")
+    check(["pyproject.toml[train]", "uv.lock:dev"], code, "pytorch")
