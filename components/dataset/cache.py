@@ -23,12 +23,12 @@ from trireme.components.dataset.copying import Copy, Known
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
 from trireme.components.dataset.folders import open_folders, remove, remove_unlisted
-from trireme.components.dataset.listing import Entry, in_order
+from trireme.components.dataset.listing import Entry, chosen
 from trireme.components.dataset.lock import locked
 from trireme.components.dataset.patterns import selector
 from trireme.components.dataset.progress import Progress, in_words
 from trireme.components.dataset.sources import Source, SourceFailed, source_of
-from trireme.components.dataset.uri import NONE, local
+from trireme.components.dataset.uri import NONE, STORES, local
 from trireme.components.errors import InputError
 from trireme.components.say import say
 
@@ -59,7 +59,8 @@ def fetch(dataset: Dataset, cache: Path) -> Staged:
 
 def _listed(dataset: Dataset, source: Source) -> list[Entry]:
     wanted = selector(dataset.include, dataset.exclude)
-    entries = in_order(entry for entry in source.list() if wanted(entry.name))
+    controls = dataset.place.kind not in STORES
+    entries = chosen(dataset.uri, source.list(), wanted, controls=controls)
     if not entries and dataset.uri != NONE:
         among = " that include and exclude select" if dataset.include or dataset.exclude else ""
         raise InputError(f"dataset_uri {dataset.uri!r} holds no files{among}")

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, ValidationError, model_validato
 
 from trireme.components import secrets
 from trireme.components.dataset import uri as uris
-from trireme.components.dataset.patterns import Patterns
+from trireme.components.dataset.patterns import Excluded, Included
 from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
 from trireme.components.errors import InputError
 from trireme.components.json_values import whole
@@ -78,10 +78,10 @@ class Dataset(StrictModel):
     region: Annotated[str, _matching(_REGION, "a region, as in cn-hangzhou")] | None = None
     """The region of oss:// and s3://."""
 
-    include: Patterns = []
+    include: Included = []
     """Patterns of the files that are meant, as in *.jpg or train/**; none: all of them."""
 
-    exclude: Patterns = []
+    exclude: Excluded = []
     """Patterns of the files that are left out, also of those included."""
 
     sha256: Annotated[str, _matching(_SHA256, "64 hexadecimal digits")] | None = None

@@ -18,7 +18,8 @@ def matcher(patterns: list[str]) -> Callable[[str], bool]:
 
     ``*`` and ``?`` stand for any characters, and ``[a-z]`` and ``[!a-z]`` for one, but for ``/``;
     ``**`` stands for any number of folders. A pattern with no ``/`` before its end matches in
-    every folder; one that ends in ``/`` matches all that is in such a folder.
+    every folder; one that ends in ``/`` matches all that is in such a folder, ``/`` alone what is
+    in one without a name, as in ``a//b``.
     """
     if not patterns:
         return lambda path: False
@@ -89,14 +90,20 @@ def _of_token(token: str) -> str:
 def _is_pattern(pattern: str) -> str:
     if len(pattern) > LONGEST:
         raise ValueError(f"{pattern[:40]!r}... must have at most {LONGEST:,} characters")
-    if not pattern.strip("/") or "\0" in pattern or pattern.startswith("/"):
+    if not pattern or (pattern.startswith("/") and pattern != "/"):
         raise ValueError(f"{pattern!r} must be a pattern of relative paths, as in *.jpg")
-    if ".." in pattern.split("/"):
-        raise ValueError(f"{pattern!r} must not hold '..'")
     try:
         re.compile(_expression(pattern))
     except re.error:
         raise ValueError(f"{pattern!r} is not a pattern such as *.jpg") from None
+    return pattern
+
+
+def _is_of_files(pattern: str) -> str:
+    if pattern == "/" or "\0" in pattern:
+        raise ValueError(f"{pattern!r} must be a pattern of relative paths, as in *.jpg")
+    if ".." in pattern.split("/"):
+        raise ValueError(f"{pattern!r} must not hold '..'")
     return pattern
 
 
@@ -106,8 +113,12 @@ def _are_few(patterns: list[str]) -> list[str]:
     return patterns
 
 
-Pattern = Annotated[str, AfterValidator(_is_pattern)]
-"""A pattern of paths, checked."""
+_Pattern = Annotated[str, AfterValidator(_is_pattern)]
 
-Patterns = Annotated[list[Pattern], AfterValidator(_are_few)]
-"""A list of them."""
+Included = Annotated[
+    list[Annotated[_Pattern, AfterValidator(_is_of_files)]], AfterValidator(_are_few)
+]
+"""A list of patterns of paths, checked."""
+
+Excluded = Annotated[list[_Pattern], AfterValidator(_are_few)]
+"""Likewise, also of what a source has that can be no file, as an object may be called ``a//b``."""

@@ -109,6 +109,7 @@ class Proxy:
         port: Where it listens.
         listed: The end of a name, and the ETag that listings give that object.
         added: Keys of empty objects that listings have besides.
+        odd: Keys of objects of three bytes likewise.
         tokens: The session tokens that came with requests.
         signed: How many requests were signed.
     """
@@ -119,6 +120,7 @@ class Proxy:
     port: int = 0
     listed: tuple[str, str] = ("", "")
     added: list[str] = field(default_factory=list)
+    odd: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     signed: int = 0
 
@@ -148,9 +150,10 @@ class Proxy:
             pattern = rf"({re.escape(name)}</Key>.*?<ETag>)[^<]*(</ETag>)"
             text = re.sub(pattern, rf"\g<1>&quot;{etag}&quot;\g<2>", text, flags=re.DOTALL)
         folders = "".join(
-            f"<Contents><Key>{key}</Key><Size>0</Size><ETag>&quot;0&quot;</ETag>"
+            f"<Contents><Key>{key}</Key><Size>{size}</Size><ETag>&quot;0&quot;</ETag>"
             "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
-            for key in self.added
+            for size, keys in ((0, self.added), (3, self.odd))
+            for key in keys
         )
         return text.replace("</ListBucketResult>", f"{folders}</ListBucketResult>").encode()
 
@@ -188,7 +191,7 @@ class Proxy:
                 # rclone sends the part that was asked for with status 200.
                 partial = answer.status == 200 and answer.getheader("Content-Range")
                 body = answer
-                if "list-type" in self.path and (proxy.listed[0] or proxy.added):
+                if "list-type" in self.path and (proxy.listed[0] or proxy.added or proxy.odd):
                     body = io.BytesIO(proxy.changed(answer.read()))
                     answer.headers.replace_header("Content-Length", str(len(body.getvalue())))
                 self.send_response_only(206 if partial else answer.status)

@@ -257,6 +257,53 @@ def test_what_consoles_make_for_folders_is_no_file(dataset, bucket, cache, proxy
     assert files == tree(bucket / "train")
 
 
+@pytest.mark.parametrize("kind", ["s3", "oss"])
+@pytest.mark.parametrize(
+    "key", ["a//b", "/b", "d/", "a/./b", "a/../b", "../b", "..", "//", "a&#10;", "f" * 300, "cats/"]
+)
+def test_a_key_that_is_no_path_spoils_nothing_that_does_not_want_it(
+    dataset, bucket, cache, proxy, key, kind
+):
+    (bucket / "train" / "a b+ü&.txt").write_text("third")
+    proxy.odd = [f"train/{key}"]
+    dataset = other(dataset, uri=dataset.uri.replace("s3:", f"{kind}:"))
+    said = refused(dataset, cache, InputError)
+    name = key.replace("&#10;", "\\n")
+    assert f"holds '{name[:200]}" in said or f"holds both '{name[:-1]}' and" in said
+    advised = {"exclude": ["cats"]}
+    if key != "cats/":
+        advised = json.loads(said.partition("leave it out with dataset_options ")[2])
+    result, files = staged(other(dataset, **advised), cache)
+    assert files == tree(bucket / "train") and result.copied == 4
+    assert staged(other(dataset, include=["cats/*.txt"]), cache)[1] == {
+        "cats/b.txt": b"second",
+        "cats/empty.txt": b"",
+    }
+    assert fetch(other(dataset, **advised), cache).copied == 0
+
+
+@pytest.mark.parametrize("key", ["/train/a.txt", "/x", "x/"])
+def test_a_slash_at_either_end_of_a_key_is_not_taken_away(dataset, bucket, cache, proxy, key):
+    proxy.odd = [key]
+    dataset = other(dataset, uri=f"s3://{bucket.name}")
+    assert f"holds {key!r}, which cannot be a file's name" in refused(dataset, cache, InputError)
+    _, files = staged(other(dataset, exclude=["/"]), cache)
+    assert files == tree(bucket)
+
+
+def test_folders_of_a_console_are_none_among_odd_keys_either(dataset, bucket, cache, proxy):
+    proxy.odd, proxy.added = ["train/a//b"], ["train/", "train/cats/", "train/x//", "train/a//"]
+    _, files = staged(other(dataset, exclude=["/"]), cache)
+    assert files == tree(bucket / "train")
+
+
+def test_wrong_credentials_where_keys_are_odd(dataset, cache, proxy, untracked):
+    proxy.odd = ["train/a//b"]
+    proxy.fault = lambda path, _: Fault(status=403) if "X-Amz-Signature" in path else None
+    said = refused(dataset, cache, InputError)
+    assert "access is denied" in said and "dataset_secret 'storage'" in said
+
+
 def test_names_that_urls_write_otherwise(dataset, bucket, cache):
     for name in ("a b", "50%", "50%25", "ünï", "q?x=1", "#1", "a+b", "(1)", "~x", "'", "&"):
         (bucket / "train" / name).write_text(name)

@@ -19,7 +19,7 @@ class Source(Protocol):
     readers: int
 
     def list(self) -> list[Entry]:
-        """Returns all files, in any order.
+        """Returns all files, in any order, under names that nobody has judged.
 
         Raises:
             TriremeError: One sentence that says why they cannot be listed.

@@ -14,7 +14,7 @@ import requests
 
 from trireme.components import secrets
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry, refuse_hostile
+from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.sources import Fault, SourceFailed, why_broken
 from trireme.components.dataset.sources.web import TIMEOUT, Bearer, accepted, body, session
 from trireme.components.errors import InputError
@@ -69,7 +69,6 @@ class HubSource:
                 f"dataset_uri {self._uri!r}: the repository has no files there at commit "
                 f"{self._commit[:12]}"
             )
-        refuse_hostile(self._uri, (entry.name for entry in entries))
         journal.log_tags({f"{self._dataset.purpose}.commit": self._commit})
         return entries
 

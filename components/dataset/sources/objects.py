@@ -3,20 +3,25 @@
 Read with obstore (https://developmentseed.org/obstore/), whose requests leave Python free.
 """
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
 
 import obstore
-from obstore.exceptions import BaseError, PreconditionError
+from obstore.exceptions import BaseError, InvalidPathError, PreconditionError
 
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry, refuse_hostile, without_markers
+from trireme.components.dataset.listing import Entry, refuse_hostile
 from trireme.components.dataset.sources import PIECE, Fault, changed
+from trireme.components.dataset.sources.keys import keys_of
 from trireme.components.dataset.sources.stores import bucket_of, explained, unreachable
-from trireme.components.errors import InputError
+from trireme.components.errors import InputError, TriremeError
+
+Entries: TypeAlias = list[Entry]
 
 if TYPE_CHECKING:
     Listed = list[obstore.ObjectMeta]
@@ -35,16 +40,16 @@ class ObjectSource:
         self._prefix = f"{dataset.place.path}/" if dataset.place.path else ""
         self._etag_is_md5 = dataset.place.kind != "gs"
         self._doubtful: dict[str, str] = {}
+        self._has_keys = False
 
-    def list(self) -> list[Entry]:
+    def list(self) -> Entries:
         """Returns all files; see ``Source``."""
         try:
-            found = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
-            if not found and self._prefix:
-                path = self._dataset.place.path
-                found = [obstore.head(self._store, path)]
-                self._prefix = path.removesuffix(path.rpartition("/")[2])
-            found = self._without_folders(found)
+            # What is to be left out has to be seen.
+            found = self._keys() if "/" in self._dataset.exclude else None
+            found = found or self._found()
+            if found is None:
+                found = self._keys()
         except FileNotFoundError:
             raise InputError(
                 f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or it is empty there"
@@ -54,12 +59,37 @@ class ObjectSource:
             if isinstance(reason, Fault):
                 reason = unreachable(self._dataset, reason)
             raise reason from None
-        entries = [
-            Entry(meta["path"].removeprefix(self._prefix), meta["size"], _version(meta))
-            for meta in found
+        except Fault as fault:
+            raise unreachable(self._dataset, fault) from None
+        return [entry._replace(name=entry.name.removeprefix(self._prefix)) for entry in found]
+
+    def _found(self) -> Entries | None:
+        """Returns what the library lists; None where it cannot, or keys are the same path."""
+        try:
+            found = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
+        except InvalidPathError:
+            return None
+        if not found and self._prefix:
+            path = self._dataset.place.path
+            found = [obstore.head(self._store, path)]
+            self._prefix = path.removesuffix(path.rpartition("/")[2])
+        files = [meta["path"] for meta in found if meta["size"]]
+        if len(set(files)) < len(files):
+            return None
+        return [
+            Entry(meta["path"], meta["size"], _version(meta["e_tag"], meta["last_modified"]))
+            for meta in self._without_folders(found)
+            if f"{meta['path']}/" != self._prefix
         ]
-        refuse_hostile(self._dataset.uri, (entry.name for entry in entries))
-        return without_markers(self._dataset.uri, entries)
+
+    def _keys(self) -> Entries:
+        """Returns what the bucket lists, also what is no path; see ``keys``."""
+        self._has_keys = True
+        return [
+            Entry(key.name, key.size, _version(key.e_tag, key.last_modified))
+            for key in keys_of(self._dataset, self._prefix)
+            if key.size or not key.name.endswith("/")  # which stands for a folder
+        ]
 
     def _without_folders(self, found: "Listed") -> "Listed":
         """Leaves out empty objects whose names end with a slash, as consoles make for folders.
@@ -100,12 +130,15 @@ class ObjectSource:
             options["if_match"] = entry.version
         try:
             result = obstore.get(self._store, self._prefix + entry.name, options=options)
-            if (result.meta["size"], _version(result.meta)) != (entry.size, entry.version):
+            version = _version(result.meta["e_tag"], result.meta["last_modified"])
+            if (result.meta["size"], version) != (entry.size, entry.version):
                 raise changed(self._dataset.uri, entry.name)
             for piece in result.stream(min_chunk_size=PIECE):
                 length -= len(piece)
                 yield memoryview(piece)
-        except (FileNotFoundError, PreconditionError):
+        except FileNotFoundError:
+            raise self._gone(entry) from None
+        except PreconditionError:
             raise changed(self._dataset.uri, entry.name) from None
         except BaseError as error:
             if "InvalidRange" in str(error):  # it is shorter than it was
@@ -113,6 +146,20 @@ class ObjectSource:
             raise explained(error, self._dataset) from None
         if length:
             raise Fault(f"{entry.name!r} ended early")
+
+    def _gone(self, entry: Entry) -> TriremeError:
+        """Returns the error for an object that is not there by the path that was listed.
+
+        Of keys the library takes a slash away at either end.
+        """
+        hidden = [f"{entry.name}/", *([] if self._prefix else [f"/{entry.name}"])]
+        for name in [] if self._has_keys else hidden:
+            first = None
+            with contextlib.suppress(BaseError, Fault, TriremeError):
+                first = next(keys_of(self._dataset, self._prefix + name), None)
+            if first and first.name == self._prefix + name:
+                refuse_hostile(self._dataset.uri, [name])
+        return changed(self._dataset.uri, entry.name)
 
     def _has_md5(self, entry: Entry, length: int) -> bool:
         is_whole = length == entry.size
@@ -129,9 +176,8 @@ class ObjectSource:
         self._etag_is_md5 = False
 
 
-def _version(meta: "obstore.ObjectMeta") -> str:
+def _version(etag: str | None, last_modified: datetime) -> str:
     """Returns an object's ETag, in quotes if a single byte changes it; else when it was written."""
-    etag = meta["e_tag"] or ""
-    if etag.startswith("W/"):
+    if etag and etag.startswith("W/"):
         return etag
-    return f'"{etag.strip(chr(34))}"' if etag else meta["last_modified"].isoformat()
+    return f'"{etag.strip(chr(34))}"' if etag else last_modified.isoformat()

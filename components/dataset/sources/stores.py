@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from obstore.exceptions import BaseError
-from obstore.store import GCSStore, ObjectStore, S3Store
+from obstore.store import GCSStore, S3Store
 
 from trireme.components import secrets
 from trireme.components.dataset.description import Dataset
@@ -44,20 +44,25 @@ _CODE = re.compile(r"<Code>([\w.]{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 
 
-def bucket_of(dataset: Dataset) -> ObjectStore:
-    """Opens the bucket that a dataset is in."""
+def bucket_of(
+    dataset: Dataset, changed: dict[str, Any] | None = None, *, is_opened: bool = True
+) -> S3Store | GCSStore:
+    """Returns the bucket that a dataset is in.
+
+    Args:
+        changed: What of the library's configuration is another than the dataset's.
+        is_opened: Whether with the dataset's credentials, which ``changed`` has otherwise.
+    """
     kind, bucket = dataset.place.kind, dataset.place.host
     secret = secrets.read(dataset.secret, dataset.purpose, KEYS[kind])
     missing = [key for key in KEYS[kind] if key not in secret and key != "AWS_SESSION_TOKEN"]
     if dataset.secret and missing:
         raise InputError(f"dataset_secret {dataset.secret!r} has no {' and no '.join(missing)}")
     if kind == "gs":
-        if not secret:
-            return GCSStore(bucket, retry_config=_RETRIES)
-        account = secret["service-account.json"]
-        return GCSStore(bucket, retry_config=_RETRIES, service_account_key=account)
+        account = {"service_account_key": secret["service-account.json"]} if secret else {}
+        return GCSStore(bucket, retry_config=_RETRIES, **account | (changed or {}))
     config = _oss(dataset) if kind == "oss" else _s3(dataset)
-    config |= _credentials(secret, kind)
+    config |= (_credentials(secret, kind) if is_opened else {}) | (changed or {})
     endpoint = config.get("endpoint")
     client: ClientConfig = {
         "timeout": timedelta(days=1),  # a slow line takes its time for a block
@@ -126,27 +131,26 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
         )
     said = _URL.sub("", said)  # which holds names that could be taken for what is looked for
     match = _STATUS.search(said)
-    status = int(match[1] or match[2]) if match else 0
-    words = _words(said, status)
+    if status := int(match[1] or match[2]) if match else 0:
+        return answered(said, status, dataset)
+    if "non-partial response" in said:
+        return InputError(
+            f"dataset_uri {uri!r}: the server does not answer requests for a part of an object as "
+            "S3 does (status 206), and large objects are read in parts"
+        )
+    return Fault(_words(said))
+
+
+def answered(said: str, status: int, dataset: Dataset) -> TriremeError | Fault:
+    """Returns what an answer of a store means that is no success."""
+    uri, words = dataset.uri, _words(said, status)
     if status in (401, 403):
         return denied(dataset, words)
     if status == 404:
         return InputError(f"dataset_uri {uri!r}: there is no such bucket or object ({words})")
     if status in (408, 429) or status >= 500:
         return Fault(f"the store answered {words}")
-    if status >= 300:
-        return InputError(f"dataset_uri {uri!r}: the store refuses the request ({words})")
-    if "non-partial response" in said:
-        return InputError(
-            f"dataset_uri {uri!r}: the server does not answer requests for a part of an object as "
-            "S3 does (status 206), and large objects are read in parts"
-        )
-    if "InvalidPath" in type(error).__name__ or "invalid path" in said.lower():
-        return InputError(
-            f"dataset_uri {uri!r} holds an object whose name cannot be a file's: "
-            + said.splitlines()[0][:300]
-        )
-    return Fault(words)
+    return InputError(f"dataset_uri {uri!r}: the store refuses the request ({words})")
 
 
 def unreachable(dataset: Dataset, fault: Fault) -> SourceFailed:
@@ -155,7 +159,7 @@ def unreachable(dataset: Dataset, fault: Fault) -> SourceFailed:
     return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read{place}: {fault}")
 
 
-def _words(said: str, status: int) -> str:
+def _words(said: str, status: int = 0) -> str:
     code, message = _CODE.search(said), _MESSAGE.search(said)
     if code:
         return f"{code[1]}: {message[1]}" if message else code[1]

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import multiprocessing
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import fingerprint
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trireme.components.dataset import cache_entry, copying, lock
@@ -24,13 +25,14 @@ from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash
 from trireme.components.dataset.listing import (
     Entry,
+    chosen,
     in_order,
     packed,
     refuse_hostile,
     unpacked,
-    without_markers,
 )
 from trireme.components.dataset.lock import locked
+from trireme.components.dataset.patterns import selector
 from trireme.components.dataset.progress import in_words
 from trireme.components.dataset.sources.local import LocalSource
 from trireme.components.dataset.staging import stage
@@ -182,14 +184,50 @@ def test_a_pipe_is_refused_by_name(source, cache):
 def test_names_that_leave_the_directory_are_refused(name):
     with pytest.raises(InputError, match="cannot be a file's name") as caught:
         refuse_hostile("s3://bucket", ["fine", name])
-    assert len(str(caught.value)) < 400
+    assert len(str(caught.value)) < 600
+
+
+ODD = st.lists(st.sampled_from(["a", "b", "..", ".", "/", "*", "?", "[", "]", "\0", "\n", "é"]))
+
+
+@example("a/")
+@example("/" + "b" * 2_000)
+@example("[*]" * 600)
+@given(ODD.map("".join) | st.text())
+def test_what_can_be_no_file_is_left_out_by_the_pattern_that_is_advised(name):
+    listed = [Entry(name, 3, ""), Entry("q/r", 1, "")]
+    try:
+        named = [entry.name for entry in chosen("s3://b", listed, selector([], []), controls=False)]
+        assert {"q/r"} <= set(named) <= {"q/r", name}
+    except InputError as error:
+        exclude = json.loads(str(error).partition("with dataset_options ")[2])["exclude"]
+        checked = Dataset(uri="s3://bucket", exclude=exclude).exclude
+        left = chosen("s3://b", listed, selector([], checked), controls=False)
+        assert [entry.name for entry in left] == ["q/r"]
+
+
+def test_what_is_not_wanted_is_not_judged():
+    listed = [Entry(name, 1, "") for name in ("a/b", "a//b", "/a", "../a", "x" * 300, "d", "d/e")]
+    for include, exclude in ((["a/b"], []), ([], ["a//**", "/", "../", "x*", "d"])):
+        left = chosen("s3://b", listed, selector(include, exclude))
+        assert {entry.name for entry in left} <= {"a/b", "d/e"}
+    with pytest.raises(
+        InputError, match=r"holds '\.\./a', which cannot be a file's name; leave it"
+    ):
+        chosen("s3://b", listed, selector(["**"], ["/"]))
 
 
 def test_objects_that_stand_for_folders_are_left_out():
+    def left(listed, *exclude):
+        return [entry.name for entry in chosen("s3://b", listed, selector([], list(exclude)))]
+
     listed = [Entry("a", 0, ""), Entry("a/b", 0, ""), Entry("a/b/c", 1, ""), Entry("d", 0, "")]
-    assert [entry.name for entry in without_markers("s3://bucket", listed)] == ["a/b/c", "d"]
+    assert left(listed) == ["a/b/c", "d"]
+    assert left(listed, "a/") == ["d"]
+    both = [Entry("a", 1, ""), Entry("a/b", 1, "")]
     with pytest.raises(InputError, match="holds both 'a' and objects below it"):
-        without_markers("s3://bucket", [Entry("a", 1, ""), Entry("a/b", 1, "")])
+        left(both)
+    assert (left(both, "a"), left(both, "a/")) == (["a/b"], ["a"])
 
 
 @given(st.lists(ENTRIES))

@@ -22,7 +22,7 @@ LARGE = "model.safetensors"
 
 
 class Hub(BaseHTTPRequestHandler):
-    files, asked, token = dict(FILES), [], ""
+    files, asked, token, more = dict(FILES), [], "", ()
 
     def do_GET(self):
         path, _, query = self.path.partition("?")
@@ -47,6 +47,8 @@ class Hub(BaseHTTPRequestHandler):
             if name == LARGE:
                 one["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content)}
             described.append(one)
+        oid = hashlib.sha1(b"blob 1\0x").hexdigest()
+        described += [{"type": "file", "path": path, "size": 1, "oid": oid} for path in self.more]
         host, port = self.server.server_address
         following = f"http://{host}:{port}/api/models/org/net/tree/{COMMIT}?cursor=2"
         shown = described[2:] if is_second else described[:2]
@@ -109,6 +111,18 @@ def test_it_is_staged_as_other_data(hub, tmp_path, uri, names):
     assert set(files) == names and staged.files == len(names)
     assert all(content in FILES.values() for content in files.values())
     assert all(COMMIT in path for path in hub.asked if "/resolve/" in path)
+
+
+def test_a_path_that_leaves_the_folder_is_left_out_or_refused(hub, tmp_path):
+    hub.more = ["../evil", "sub/../../evil", "a//b"]
+    with pytest.raises(
+        InputError, match=r"holds '\.\./evil', which cannot be a file's name; leave"
+    ):
+        stage(described(hub, "hf://org/net"), tmp_path / "data")
+    for options in ({"exclude": ["../", "/"]}, {"include": ["*.json", "sub/a*", "*.safetensors"]}):
+        staged = stage(described(hub, "hf://org/net", **options), tmp_path / "data")
+        assert staged.files == len(FILES)
+    assert not list(tmp_path.rglob("evil"))
 
 
 def test_parts_are_read_from_servers_with_and_without_them(hub):

@@ -27,6 +27,8 @@ from trireme.components.dataset.patterns import matcher, selector
         ("a[.txt", ["a[.txt"], ["a.txt"]),
         ("a.b+(c)|d$", ["a.b+(c)|d$"], ["aXb+(c)|d$"]),
         ("a\nb", ["a\nb"], ["a b"]),
+        ("/", ["a//b", "/b", "//", "a/b//c", "a//"], ["a/b", "a", "a/b/c"]),
+        ("../", ["../a", "a/../b"], ["a/..b/c", "a../b", ".."]),
     ],
 )
 def test_what_a_pattern_matches(pattern, matching, others):
