@@ -14,6 +14,11 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from trireme.components.dataset.progress import in_words
 
 
+def cpus() -> int:
+    """Returns how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Used(NamedTuple):
     """How a process ended, and what it and all below it used."""
 

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.components.step_names import ONCE
 from trireme.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from trireme.graph.graph import Graph
 
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
@@ -135,25 +138,18 @@ def _of_entry_point(entry: EntryPoint) -> Pipeline:
 
 
 def _of_yaml(file: Path) -> Pipeline:
-    from kfp import components
-
-    from trireme.pipelines.compiling import steps
+    from trireme.graph import reading
 
     text = yaml_text.text_of(file, str(file))
     yaml_text.check(text, str(file))
     try:
-        graph = components.load_component_from_text(text)
-        if not graph.pipeline_spec.root.HasField("dag"):
-            raise ValueError("it is a component, not a pipeline")
-        steps.check(graph.pipeline_spec)
-        name = graph.pipeline_spec.pipeline_info.name
-        pipeline = Pipeline(name, graph, source=file.resolve().parent)
-        # What is read later is not looked for in vain then.
-        steps.step_names(pipeline.spec), pipeline.parameters, pipeline.images
+        graph = reading.of_yaml(text)
+        pipeline = Pipeline(graph.name, graph, source=file.resolve().parent)
+        pipeline.parameters  # noqa: B018 - what is read later is not looked for in vain then
         _refuse_repeated(pipeline)
-    except TriremeError:
-        raise
-    except Exception as error:  # kfp raises whatever its readers do
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    except Exception as error:  # kfp's readers raise whatever they do
         why = " ".join(first_line(error).split())
         if isinstance(error, KeyError):
             why = f"it has no {error}; 'trireme job submit' takes the YAML of a job"
@@ -168,18 +164,30 @@ def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pip
         for name in ("check", "trainings")
         if callable(found := getattr(module, name, None)) and not _is_pipeline(found)
     }
-    pipeline = Pipeline(graph.pipeline_spec.pipeline_info.name, graph, source=source, **offered)
+    read = _read(graph)
+    pipeline = Pipeline(read.name, read, source=source, **offered)
     if source is not None:
         _refuse_repeated(pipeline)
     return pipeline
 
 
+def _read(graph: Any) -> "Graph":
+    """Returns what kfp has made of a function."""
+    from trireme.graph import reading
+
+    try:
+        return reading.of_pipeline(graph)
+    except (ValueError, KeyError, TypeError) as error:
+        name = graph.pipeline_func.__name__
+        raise InputError(
+            f"{name}: kfp's compiler wrote what cannot be read: {first_line(error)}"
+        ) from None
+
+
 def _refuse_repeated(pipeline: Pipeline) -> None:
     """Refuses a step twice that has one place in the run workspace, if both would run."""
-    from trireme.pipelines.compiling.steps import steps_of
-
     for name in ONCE:
-        paths = steps_of(pipeline.spec, name)
+        paths = pipeline.graph.paths_of(name)
         groups = [path[:-1] for path in paths]
         is_looped = any(task.is_loop for path in paths for task in path)
         if is_looped or any(groups.count(group) > 1 for group in groups):

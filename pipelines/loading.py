@@ -17,7 +17,6 @@ from trireme.pipelines.compiling import images as pins
 from trireme.pipelines.compiling import ir
 from trireme.pipelines.compiling import shape as shapes
 from trireme.pipelines.compiling.loops import limited
-from trireme.pipelines.compiling.steps import variables
 from trireme.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ def loaded(
 
     Args:
         references: As ``catalog.load`` takes them, or pipelines.
+        parallelism: How many turns of each loop run at once; on this machine, how many steps.
     """
     modules: dict[Path, ModuleType] = {}
     found = [
@@ -67,7 +67,8 @@ def loaded(
     claims, wanted = volumes.mounts(dataset_claims, cache_claim), pins.read(images, found)
     changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
-    return [shapes.shaped(pipeline, wanted_shape) for pipeline in stored]
+    shaped = [shapes.shaped(pipeline, wanted_shape) for pipeline in stored]
+    return [replace(pipeline, at_once=parallelism) for pipeline in shaped]
 
 
 def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:
@@ -91,7 +92,7 @@ def ready(
     if place.is_here:
         return pipeline, pipeline.complete(given)
     values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
-    has = variables(pipeline.graph)
+    has = pipeline.graph.variables
     # Else they may mean something else, or what is installed is known.
     if pipeline.trainings and values.keys() >= PACKAGES and AGAIN not in has:
         framework = pipeline.trainings(values).job.framework

@@ -1,6 +1,5 @@
 """A pipeline, whoever wrote it: its graph, its parameters, and what is refused before it runs."""
 
-import copy
 import difflib
 import json
 import secrets
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components import yaml_text
 from trireme.components.errors import InputError
+from trireme.graph.model import ABSENT
+from trireme.graph.model import Parameter as Declared
 from trireme.pipelines import saved
 from trireme.pipelines.values import check as check_values
 
 if TYPE_CHECKING:
-    from kfp.dsl.base_component import BaseComponent
-
     from trireme.components.checkout.bundle import Bundle
+    from trireme.graph.changing import Draft
+    from trireme.graph.graph import Graph
     from trireme.pipelines.training import Trainings
 
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -87,7 +88,7 @@ class Pipeline:
 
     Attributes:
         name: Its name, as kfp has it.
-        graph: The kfp pipeline: a function with ``@dsl.pipeline``, or what kfp loads from YAML.
+        graph: What kfp has compiled.
         check: Refuses parameter values that could not work, with an InputError; for a run on a
             cluster its second argument are the claims that the pods have mounted.
         trainings: Returns the trainings that parameter values describe, where that is known
@@ -96,41 +97,23 @@ class Pipeline:
             for what comes with Trireme.
         claims: Where all of its pods have claims mounted, by the claims' names.
         bundle: Code of this machine that a run of it on a cluster takes along.
+        at_once: How many of its steps run at the same time on this machine; None: as many as
+            there are CPUs.
     """
 
     name: str
-    graph: "BaseComponent"
+    graph: "Graph"
     check: Check = lambda values, claims: None
     trainings: "Callable[[dict[str, Any]], Trainings] | None" = None
     source: Path | None = None
     claims: dict[str, Path] = field(default_factory=dict)
     bundle: "Bundle | None" = None
-
-    @property
-    def spec(self) -> Any:
-        """Its ``PipelineSpec``."""
-        return self.graph.pipeline_spec
-
-    @property
-    def description(self) -> str:
-        """What it does, as its author says."""
-        return str(self.spec.pipeline_info.description)
+    at_once: int | None = None
 
     @property
     def display_name(self) -> str:
         """Its name for a person."""
-        return self.spec.pipeline_info.display_name or self.name
-
-    @property
-    def images(self) -> set[str]:
-        """The images that its steps name; not those that a parameter names."""
-        executors = self.spec.deployment_spec["executors"]
-        named = {
-            executor["container"]["image"]
-            for executor in executors.values()
-            if "container" in executor  # an importer has none
-        }
-        return {image for image in named if "{{" not in image}
+        return self.graph.display_name or self.name
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -141,11 +124,11 @@ class Pipeline:
         """Returns a name for a run of it, which no other run has, of at most 63 letters."""
         return f"{self.name[:42]}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
-    def changed(self, change: Callable[[Any], None]) -> "Pipeline":
+    def changed(self, change: "Callable[[Draft], None]") -> "Pipeline":
         """Returns the same pipeline with another graph: what a function makes of a copy of it."""
-        graph = copy.deepcopy(self.graph)
-        change(graph)
-        return replace(self, graph=graph)
+        from trireme.graph.changing import changed
+
+        return replace(self, graph=changed(self.graph, change))
 
     def given(
         self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
@@ -217,24 +200,21 @@ class Pipeline:
         return values
 
     def _parameters(self) -> Iterator[Parameter]:
-        from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
-
-        declared = self.spec.root.input_definitions.parameters
-        for name, spec in (self.graph.component_spec.inputs or {}).items():
-            if name not in declared:
+        inputs = self.graph.root.inputs
+        for name in dict.fromkeys((*self.graph.order, *inputs)):
+            declared = inputs[name]
+            if not isinstance(declared, Declared):
                 raise InputError(
                     f"{self.name}: the input {name} is an artifact, which a command cannot give; "
                     "import it in a step"
                 )
-            kind = ParameterType.ParameterTypeEnum.Name(declared[name].parameter_type)
-            # Of YAML all numbers are doubles.
-            is_whole = kind == "NUMBER_INTEGER" and spec.default is not None
+            has_default = declared.default is not ABSENT
             yield Parameter(
                 name=name,
-                type=kind,
-                default=int(spec.default) if is_whole else spec.default,
-                description=" ".join(declared[name].description.split()),
-                is_needed=not spec.optional,
+                type=declared.type,
+                default=declared.default if has_default else None,
+                description=" ".join(declared.description.split()),
+                is_needed=not (declared.is_optional or has_default),
             )
 
     def _parameter(self, name: str) -> Parameter:

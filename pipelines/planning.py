@@ -6,8 +6,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import json_format
-
 from trireme.components import secrets
 from trireme.components.checkout import bundle
 from trireme.components.cost import prices, table
@@ -30,8 +28,6 @@ from trireme.components.training.manifests import default_operator, render
 from trireme.components.training.manifests.references import Needed, references
 from trireme.components.training.manifests.roles import roles
 from trireme.pipelines import steps
-from trireme.pipelines.compiling.inputs import inputs_of
-from trireme.pipelines.compiling.steps import images, steps_of
 from trireme.pipelines.parameters import PARAMETERS
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.training import JOB_PARAMETERS, Trainings, trainings
@@ -147,7 +143,9 @@ def plan_pipeline(
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
     return replace(
         job,
-        steps=[(step, _image(image, arguments)) for step, image in images(pipeline.spec)],
+        steps=[
+            (path[-1].name, _image(step.image, arguments)) for path, step in pipeline.graph.steps
+        ],
         trainings=count,
         at_once=at_once,
         workspace=_workspace(pipeline),
@@ -194,22 +192,20 @@ def _trainings(pipeline: Pipeline, arguments: dict[str, Any]) -> Trainings | Non
     """Returns the trainings of a run, those of a pipeline of one's own as far as they are known."""
     if pipeline.trainings:
         return pipeline.trainings(arguments)
-    paths = steps_of(pipeline.spec, "train")
+    paths = pipeline.graph.paths_of("train")
     if not paths:
         return None
     defaults = {name: PARAMETERS[name].default for name in (*JOB_PARAMETERS, "framework", "job")}
-    given = defaults | inputs_of(pipeline.spec, paths[0], arguments)
+    given = defaults | pipeline.graph.inputs_of(paths[0], arguments)
     return trainings(given["framework"], given)
 
 
 def _mounted_secrets(pipeline: Pipeline) -> Iterator[Needed]:
     """Yields the Secrets that the steps of a pipeline of one's own mount, where they are named."""
-    platform = json_format.MessageToDict(pipeline.graph.platform_spec.platforms["kubernetes"])
-    executors = platform.get("deploymentSpec", {}).get("executors", {}).values()
     optional = {
         mount["secretName"]: mount.get("optional", False)
-        for executor in executors
-        for mount in executor.get("secretAsVolume", [])
+        for _, step in pipeline.graph.steps
+        for mount in step.pod.get("secretAsVolume", [])
     }
     for name in sorted(filter(None, optional.keys() - {SECRET})):  # which the target names
         yield Needed("Secret", name, optional=optional[name])
@@ -217,8 +213,7 @@ def _mounted_secrets(pipeline: Pipeline) -> Iterator[Needed]:
 
 def _workspace(pipeline: Pipeline) -> str:
     """Returns the size of the volume of a run; empty where it has none."""
-    platform = pipeline.graph.platform_spec.platforms["kubernetes"]
-    return str(platform.pipelineConfig.workspace.size)
+    return str((pipeline.graph.workspace or {}).get("size", ""))
 
 
 def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:

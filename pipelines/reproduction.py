@@ -19,6 +19,7 @@ from trireme.components.errors import InputError, StepFailed
 from trireme.components.secrets import DEFAULTS
 from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.lineage import OF_A_RUN, Lineage
+from trireme.graph.reading import of_pipeline
 from trireme.pipelines import catalog, steps, training
 from trireme.pipelines.compiling.cutting import SUFFIX, up_to_training, with_packages_of
 from trireme.pipelines.loading import loaded
@@ -94,7 +95,7 @@ def _ours(lineage: Lineage, load: Load) -> Pipeline:
         )
     check = partial(training.check_training, lineage.framework)
     trainings = partial(training.trainings, lineage.framework)
-    ours = Pipeline("reproduction", reproduction, check, trainings)
+    ours = Pipeline("reproduction", of_pipeline(reproduction), check, trainings)
     # Whose steps the options may be about, too.
     originals = [lineage.pipeline] if lineage.pipeline in catalog.PIPELINES else []
     *_, found = load([*originals, ours])

@@ -73,7 +73,7 @@ def _parameters_help(reference: str) -> str:
 
     pipeline = catalog.load(reference)
     lines = [f"Usage: trireme run {reference} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
-    lines += [pipeline.description, "", "Parameters:"]
+    lines += [pipeline.graph.description, "", "Parameters:"]
     for parameter in pipeline.parameters.values():
         default = "" if parameter.default in ("", None) else f", default {parameter.default}"
         needed = ", needed" if parameter.is_needed else ""

@@ -69,12 +69,17 @@ LOADING = {
         help="YAML file that maps image names to images with digests.",
     ),
     "parallelism": _option(
-        int | None, None, min=1, metavar="N", help="Trainings of a sweep at once; default: 4."
+        int | None,
+        None,
+        min=1,
+        metavar="N",
+        help="Turns of a loop at once, such as a sweep's trainings (4 by default); on this machine "
+        "steps at once (by default as many as there are CPUs).",
     ),
 }
 """What ``loading.loaded`` takes besides pipelines, as options with their defaults."""
 
-ON_CLUSTERS = ("no_wait", "no_check", *LOADING)
+ON_CLUSTERS = ("no_wait", "no_check", *(name for name in LOADING if name != "parallelism"))
 """Options of commands that mean nothing on this machine."""
 
 

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from google.protobuf import json_format
 
 from trireme.components import images, yaml_text
 from trireme.components.errors import InputError
+from trireme.graph.changing import with_texts
 from trireme.pipelines.pipeline import Pipeline
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
@@ -23,7 +22,7 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
     if not isinstance(content, dict) or not content:
         raise InputError(f"--images {file}: must map names of images to images with digests")
     known = {images.BASE, images.MLFLOW, *images.OF_REPLICAS}
-    known = known.union(*(pipeline.images for pipeline in pipelines))
+    known = known.union(*(pipeline.graph.images for pipeline in pipelines))
     for name, image in content.items():
         if name not in known:
             raise InputError(
@@ -39,19 +38,4 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
 
 def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
     """Returns a pipeline with other images, wherever it names one; a run may still name its own."""
-
-    def pin(graph: Any) -> None:
-        spec = graph.pipeline_spec
-        described = _replaced(json_format.MessageToDict(spec), pins)
-        spec.Clear()
-        json_format.ParseDict(described, spec)
-
-    return pipeline.changed(pin) if pins else pipeline
-
-
-def _replaced(value: Any, pins: dict[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _replaced(inner, pins) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_replaced(inner, pins) for inner in value]
-    return pins.get(value, value) if isinstance(value, str) else value
+    return replace(pipeline, graph=with_texts(pipeline.graph, pins)) if pins else pipeline

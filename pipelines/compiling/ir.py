@@ -7,10 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from google.protobuf import json_format
-from kfp import compiler, kubernetes
+from kfp import kubernetes
 
 from trireme.components.errors import InputError
+from trireme.graph import writing
+from trireme.graph.changing import Draft
 from trireme.pipelines.pipeline import Pipeline
 
 
@@ -19,9 +20,9 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
     if not claims:
         return pipeline
 
-    def mount(graph: Any) -> None:
-        for executor in graph.pipeline_spec.deployment_spec["executors"]:
-            with configured(graph, executor) as step:
+    def mount(draft: Draft) -> None:
+        for label in draft.document["deploymentSpec"]["executors"]:
+            with configured(draft, label) as step:
                 for claim, place in claims.items():
                     kubernetes.mount_pvc(step, claim, str(place))
 
@@ -31,11 +32,10 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
 def stored(pipeline: Pipeline, storage_class: str) -> Pipeline:
     """Returns a pipeline whose run workspaces are of a StorageClass; empty: of the default one."""
 
-    def store(graph: Any) -> None:
-        of_kubernetes = graph.platform_spec.platforms["kubernetes"]
-        if of_kubernetes.pipelineConfig.HasField("workspace"):
-            claim = of_kubernetes.pipelineConfig.workspace.kubernetes.pvc_spec_patch
-            claim.update({"storageClassName": storage_class})
+    def store(draft: Draft) -> None:
+        if draft.workspace is not None:
+            of_kubernetes = draft.workspace.setdefault("kubernetes", {})
+            of_kubernetes.setdefault("pvcSpecPatch", {})["storageClassName"] = storage_class
 
     return pipeline.changed(store) if storage_class else pipeline
 
@@ -45,17 +45,15 @@ def write(pipeline: Pipeline, directory: Path) -> Path:
     file = directory / f"{pipeline.name}.yaml"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        compiler.Compiler().compile(pipeline.graph, str(file))
+        writing.write(pipeline.graph, file)
     except OSError as error:
         raise InputError(f"--output {directory}: cannot be written: {error}") from None
     return file
 
 
 @contextmanager
-def configured(graph: Any, executor: str) -> Iterator[Any]:
+def configured(draft: Draft, label: str) -> Iterator[Any]:
     """Yields what kfp-kubernetes configures of a step as if the pipeline was still being built."""
-    known = graph.platform_spec.platforms["kubernetes"].deployment_spec.executors[executor]
-    config = {"kubernetes": json_format.MessageToDict(known)}
+    config = {"kubernetes": draft.pod(label)}
     yield SimpleNamespace(platform_config=config)
-    known.Clear()
-    known.update(config["kubernetes"])
+    draft.set_pod(label, config["kubernetes"])

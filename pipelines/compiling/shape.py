@@ -26,8 +26,8 @@ from trireme.components.training.description.values import (
     SecretKey,
     VariableName,
 )
+from trireme.graph.changing import Draft, set_variables
 from trireme.pipelines.compiling.ir import configured
-from trireme.pipelines.compiling.steps import executors, set_variables
 from trireme.pipelines.pipeline import Pipeline
 
 ALL = "*"
@@ -116,7 +116,7 @@ def read(file: Path | None) -> Shape:
 
 def check_steps(shape: Shape, pipelines: list[Pipeline]) -> None:
     """Refuses a step that no pipeline has."""
-    known = dict.fromkeys(step for one in pipelines for step in executors(one.spec))
+    known = dict.fromkeys(path[-1].name for one in pipelines for path, _ in one.graph.steps)
     if unknown := [step for step in shape.steps if step not in (ALL, *known)]:
         raise InputError(
             f"shape.steps.{unknown[0]}: there is no such step; there are {', '.join(known)}"
@@ -133,15 +133,13 @@ def shaped(pipeline: Pipeline, shape: Shape) -> Pipeline:
     if not shape.model_fields_set:
         return pipeline
 
-    def change(graph: Any) -> None:
-        of_kubernetes = graph.platform_spec.platforms["kubernetes"]
-        if shape.workspace and of_kubernetes.pipelineConfig.HasField("workspace"):
-            of_kubernetes.pipelineConfig.workspace.size = shape.workspace
-        described = graph.pipeline_spec.deployment_spec["executors"]
-        for step, executor in executors(graph.pipeline_spec).items():
+    def change(draft: Draft) -> None:
+        if shape.workspace and draft.workspace is not None:
+            draft.workspace["size"] = shape.workspace
+        for step, label in draft.labels.items():
             for each in _of(step, shape):
-                _set_container(described[executor]["container"], each)
-                with configured(graph, executor) as pod:
+                _set_container(draft.container(label), each)
+                with configured(draft, label) as pod:
                     _set_pod(pod, each)
 
     return pipeline.changed(change)
@@ -155,9 +153,9 @@ def _set_container(container: Any, shape: StepShape) -> None:
     amounts = {"Cpu": shape.cpu, "Memory": shape.memory}
     for resource, amount in amounts.items():
         if amount:
-            resources = container.get_or_create_struct("resources")
+            resources = container.setdefault("resources", {})
             for side in ("Request", "Limit"):
-                resources.fields.pop(f"{resource.lower()}{side}", None)  # its older form
+                resources.pop(f"{resource.lower()}{side}", None)  # its older form
                 resources[f"resource{resource}{side}"] = amount
     if shape.image:
         container["image"] = shape.image

@@ -21,7 +21,6 @@ from trireme.components.say import say
 from trireme.components.tracking import store
 from trireme.components.tracking.client import every
 from trireme.components.tracking.journal import TRAINING
-from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.loading import loaded, ready
@@ -61,7 +60,8 @@ def run(
         dataset_claims: On a cluster: PVCs for ``dataset_uri`` pvc://CLAIM/path.
         cache_claim: On a cluster: a PVC for datasets that all runs share.
         images: On a cluster: a YAML file that maps image names to images with digests.
-        parallelism: On a cluster: trainings of a sweep at once.
+        parallelism: Turns of a loop at once, such as trainings of a sweep; on this machine steps
+            at once.
         storage_class: On a cluster: the StorageClass of the run's workspace.
         shape: On a cluster: a YAML file with what the pods of steps get.
         more: Options of the target, such as ``namespace``, and parameters of the pipeline.
@@ -76,16 +76,15 @@ def run(
         "dataset_claims": dataset_claims,
         "cache_claim": cache_claim,
         "images": Path(images) if images else None,
-        "parallelism": parallelism,
         "storage_class": storage_class,
         "shape": Path(shape) if shape else None,
     }
     if place.is_here and any(clustered.values()):
         raise InputError(
-            "dataset_claims, cache_claim, images, parallelism, storage_class and shape need target "
+            "dataset_claims, cache_claim, images, storage_class and shape need target "
             + " or ".join(map(repr, registry.CLUSTERS))
         )
-    (chosen,) = loaded([pipeline], **clustered)
+    (chosen,) = loaded([pipeline], parallelism=parallelism, **clustered)
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})
@@ -94,7 +93,7 @@ def run(
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:
         say(f"note: {note}")
-    return RunHandle(place, started, step_names(chosen.spec))
+    return RunHandle(place, started, chosen.graph.step_names)
 
 
 class RunHandle:

@@ -17,7 +17,6 @@ from trireme.components.progress import Progress
 from trireme.components.say import say
 from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.components.tracking import store
-from trireme.pipelines.compiling.steps import step_names
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.base import ENDED, Prunable, R, Run, Step, Target
 
@@ -57,7 +56,7 @@ class Remote(Target[R]):
         console.facts(run.facts | {"Status": f"trireme status {run.key} {self.reached_by()}"})
         if note:
             console.print(f"note: {note}")
-        return _stay(self, run, step_names(pipeline.spec), console) if wait else 0
+        return _stay(self, run, pipeline.graph.step_names, console) if wait else 0
 
     def every_run(self) -> Sequence[R]:
         """Returns all runs, the newest first."""

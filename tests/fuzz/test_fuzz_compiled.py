@@ -1,11 +1,10 @@
-"""Pipelines that kfp has compiled: pipelines/catalog.py and pipelines/compiling/."""
+"""Pipelines that kfp has compiled: pipelines/catalog.py and trireme/graph/."""
 
 import pytest
 import yaml
 from fuzzing import SOON, changed_text, changed_value, corpus, fuzz, read_or_refused
 
 from trireme.pipelines import catalog
-from trireme.pipelines.compiling import steps
 
 VALID = [file.read_text() for file in corpus("compiled", "valid-*")]
 
@@ -15,9 +14,9 @@ def load(file):
     pipeline = catalog.load(file)
     given = {name: "a" for name, each in pipeline.parameters.items() if each.is_needed}
     read_or_refused(pipeline.complete, given)
-    steps.after_failures(pipeline.spec)
-    assert all(isinstance(image, str) for image in pipeline.images)
-    return steps.step_names(pipeline.spec) and f"{pipeline.display_name} {pipeline.description}"
+    graph = pipeline.graph
+    assert all(isinstance(name, str) for name in graph.images | graph.after_failures)
+    return graph.step_names and f"{pipeline.display_name} {graph.description}"
 
 
 @pytest.mark.parametrize("file", corpus("compiled"), ids=lambda file: file.stem)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from kfp import dsl
-from kfp.local import config
 
 import trireme as library
 from trireme.components.errors import InputError, TriremeError
@@ -80,8 +79,7 @@ def state_of_this_process():
     signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     logger = logging.getLogger()
     logs = logger.level, list(logger.handlers)
-    kfps = config.LocalExecutionConfig.instance
-    return dict(os.environ), Path.cwd(), signals, logs, sys.stdout, kfps
+    return dict(os.environ), Path.cwd(), signals, logs, sys.stdout
 
 
 def test_a_run_leaves_results_and_this_process_as_it_was(here):

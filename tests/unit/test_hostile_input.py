@@ -19,9 +19,9 @@ from trireme.components.step_names import without_index
 from trireme.components.tracking import store
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.description.reading import from_yaml
+from trireme.graph.placeholders import pieces
 from trireme.pipelines import catalog, tables
 from trireme.pipelines.console import Console
-from trireme.pipelines.targets.argo.placeholders import pieces
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join(10 * [f'*{before}'])}]\n"

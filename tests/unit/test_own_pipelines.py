@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 
 from trireme.components.errors import InputError
 from trireme.pipelines import catalog
+from trireme.pipelines.targets.local import containers
 
 CHURN = '''
 """Counts customers."""
@@ -73,7 +74,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_file_is_a_pipeline(folder):
     before = sys.path[:]
     pipeline = catalog.load("./churn.py")
-    assert (pipeline.name, pipeline.description) == ("churn", "Counts who leaves.")
+    assert (pipeline.name, pipeline.graph.description) == ("churn", "Counts who leaves.")
     assert pipeline.parameters["rows"].default == 3
     assert pipeline.parameters["customers"].is_needed
     assert pipeline.complete({"customers": "all"}) == {"customers": "all", "rows": 3}
@@ -256,11 +257,15 @@ def test_what_is_imported_has_no_image(folder, trireme):
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_step_that_only_its_image_can_run_is_refused_here(folder, trireme, untracked, command):
+def test_a_step_that_only_its_image_can_run_is_refused_without_an_engine(
+    folder, trireme, untracked, command, monkeypatch
+):
+    monkeypatch.setattr(containers, "engine", lambda: "")
     (folder / "looking.py").write_text(IMPORTED.format(rest="hello()"))
     status, _, errors = trireme(command, "looking.py")
     assert (status, errors.count("\n")) == (2, 1)
     assert "step hello runs a command of the image example.org/hello:1" in errors
+    assert "needs podman or docker" in errors
     assert not (untracked / "runs").exists()
 
 

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from trireme.pipelines import catalog
 from trireme.pipelines.cli.app import app
-from trireme.pipelines.compiling.steps import containers
 
 SHAPE = """
 workspace: 50Gi
@@ -125,7 +124,7 @@ def test_a_variable_of_a_step_goes_before_that_of_all_wherever_either_is_from(co
 
 def test_a_pipeline_is_as_it_is_without_one():
     pipeline = catalog.load("pytorch-training")
-    assert all("env" not in container for _, container in containers(pipeline.spec))
+    assert all(not step.variables for _, step in pipeline.graph.steps)
 
 
 @pytest.mark.parametrize(

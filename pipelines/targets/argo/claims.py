@@ -6,8 +6,8 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.pipelines.targets.argo.expressions import Value, document, name_value, parameter
-from trireme.pipelines.targets.argo.reading import NotOnArgo
-from trireme.pipelines.targets.argo.templates import Task
+from trireme.pipelines.targets.argo.refusals import NotOnArgo
+from trireme.pipelines.targets.argo.templates import Call
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
 """The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""
@@ -21,22 +21,22 @@ _FIELDS = {
 """Inputs of CreatePVC that are fields of a claim's specification."""
 
 
-def template(task: Task, image: str) -> models.Template:
+def template(call: Call, image: str) -> models.Template:
     """Returns the template of a task that makes or removes a claim."""
     claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     outputs = []
     if image == CREATE:
-        for key in task.given.keys() - {*_KNOWN, *_FIELDS}:
-            raise NotOnArgo(f"task {task.key}", f"the input {key} of CreatePVC")
-        claim |= _claim({key: parameter(key) for key in task.given})
+        for key in call.given.keys() - {*_KNOWN, *_FIELDS}:
+            raise NotOnArgo(f"task {call.key}", f"the input {key} of CreatePVC")
+        claim |= _claim({key: parameter(key) for key in call.given})
         outputs.append({"name": "name", "valueFrom": {"jsonPath": "{.metadata.name}"}})
     else:
         claim["metadata"] = {"name": parameter("pvc_name")}
     action = "create" if image == CREATE else "delete"
     return models.Template.model_validate(
         {
-            "name": task.template,
-            "inputs": {"parameters": [{"name": key} for key in task.given]},
+            "name": call.template,
+            "inputs": {"parameters": [{"name": key} for key in call.given]},
             "outputs": {"parameters": outputs} if outputs else None,
             "resource": {"action": action, "manifest": document(claim)},
         }

@@ -1,7 +1,6 @@
 """Compile pipelines for plain Argo, to WorkflowTemplates."""
 
 import hashlib
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,11 @@ from hera.workflows import WorkflowTemplate, models
 
 from trireme.components.errors import InputError
 from trireme.components.images import USER
-from trireme.pipelines.compiling import ir
+from trireme.graph.graph import KUBERNETES, Graph
+from trireme.graph.model import ABSENT, Artifact, Parameter
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.argo import tracking
+from trireme.pipelines.targets.argo.dags import Dag
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
@@ -20,9 +21,8 @@ from trireme.pipelines.targets.argo.expressions import (
     shown,
     to_json,
 )
-from trireme.pipelines.targets.argo.graph import Dag
 from trireme.pipelines.targets.argo.pod import WORKSPACE_VOLUME
-from trireme.pipelines.targets.argo.reading import Compiled, NotOnArgo, only, plain, read
+from trireme.pipelines.targets.argo.refusals import NotOnArgo, only
 from trireme.pipelines.targets.argo.templates import Templates, call_arguments
 
 ENTRYPOINT = "main"
@@ -44,9 +44,7 @@ SIZE, ACCESS = "10Gi", ["ReadWriteMany"]
 
 def compiled(pipeline: Pipeline, service_account: str) -> WorkflowTemplate:
     """Returns a pipeline as a WorkflowTemplate whose pods run as a service account."""
-    with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        file = ir.write(pipeline, Path(directory))
-        return workflow_template(read(file), service_account, is_ours=True)
+    return workflow_template(pipeline.graph, service_account, is_ours=True)
 
 
 def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
@@ -62,79 +60,83 @@ def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
 
 
 def workflow_template(
-    compiled: Compiled, service_account: str = SERVICE_ACCOUNT, *, is_ours: bool = False
+    graph: Graph, service_account: str = SERVICE_ACCOUNT, *, is_ours: bool = False
 ) -> WorkflowTemplate:
     """Returns a pipeline as a WorkflowTemplate; our steps record what they do in MLflow."""
-    if len(compiled.name) > LONGEST_NAME:
-        raise NotOnArgo(f"pipeline {compiled.name}", f"a name of more than {LONGEST_NAME} letters")
-    templates = Templates(compiled)
-    root = compiled.pipeline["root"]
-    inputs = root.get("inputDefinitions", {})
-    for name, spec in inputs.get("artifacts", {}).items():
-        if not spec.get("isOptional"):
+    if len(graph.name) > LONGEST_NAME:
+        raise NotOnArgo(f"pipeline {graph.name}", f"a name of more than {LONGEST_NAME} letters")
+    _check_platforms(graph)
+    templates = Templates(graph)
+    for name, artifact in graph.root.input_artifacts.items():
+        if not artifact.is_optional:
             raise NotOnArgo(f"input {name}", "an artifact that a run is given")
-    parameters = inputs.get("parameters", {})
+    parameters = graph.root.input_parameters
     absent = {
         name
-        for name, spec in parameters.items()
-        if "defaultValue" not in spec and spec.get("isOptional")
+        for name, one in graph.root.inputs.items()
+        if isinstance(one, Artifact) or (one.default is ABSENT and one.is_optional)
     }
-    dag = Dag(templates, root, "", absent | set(inputs.get("artifacts", {})))
+    dag = Dag(templates, graph.root, "", absent)
     templates.name(ENTRYPOINT)
-    name = templates.name(compiled.name)
+    name = templates.name(graph.name)
     dag.template(name)
-    given = {dag.inputs[key]: _given(key, spec) for key, spec in parameters.items()}
+    given = {dag.inputs[key]: _given(one) for key, one in parameters.items()}
     task = models.DAGTask(name=name, template=name)
     if given:
         task.arguments = models.Arguments(parameters=call_arguments(given))
     entry = models.Template(name=ENTRYPOINT, dag=models.DAGTemplate(tasks=[task]))
     if is_ours:
-        tracking.add(templates.made, compiled.name, parameters)
+        tracking.add(templates.made, graph.name, parameters)
     made = WorkflowTemplate(
-        name=compiled.name,
-        labels={PIPELINE: compiled.name},
-        annotations=_annotations(compiled),
-        workflow_metadata=models.WorkflowMetadata(labels={PIPELINE: compiled.name}),
+        name=graph.name,
+        labels={PIPELINE: graph.name},
+        annotations=_annotations(graph),
+        workflow_metadata=models.WorkflowMetadata(labels={PIPELINE: graph.name}),
         entrypoint=ENTRYPOINT,
-        arguments=[_parameter(key, spec) for key, spec in parameters.items()] or None,
+        arguments=[_parameter(one) for one in parameters.values()] or None,
         service_account_name=service_account,
         # The user of Trireme's images writes to volumes that belong to root, too.
         security_context=models.PodSecurityContext(
             fs_group=USER, fs_group_change_policy="OnRootMismatch"
         ),
-        volume_claim_templates=_workspace(compiled, templates.made),
+        volume_claim_templates=_workspace(graph, templates.made),
         ttl_strategy=models.TTLStrategy(seconds_after_completion=KEPT_FOR),
         pod_gc=models.PodGC(strategy="OnWorkflowSuccess", delete_delay_duration=PODS_KEPT_FOR),
         templates=[entry, *templates.made],
     )
     version = hashlib.sha256(made.to_yaml().encode()).hexdigest()[:12]
-    made.labels = {PIPELINE: compiled.name, VERSION: version}
+    made.labels = {PIPELINE: graph.name, VERSION: version}
     made.workflow_metadata = models.WorkflowMetadata(labels=made.labels)
     return made
 
 
-def _annotations(compiled: Compiled) -> dict[str, str] | None:
-    info = compiled.pipeline["pipelineInfo"]
+def _check_platforms(graph: Graph) -> None:
+    """Refuses what is configured of the whole and is not known."""
+    for name in graph.platforms.keys() - {KUBERNETES}:
+        raise NotOnArgo(f"platform {name}", "what it configures")
+    configured = graph.platforms.get(KUBERNETES, {})
+    only({"deploymentSpec", "pipelineConfig"}, configured, "platform kubernetes")
+    only({"workspace"}, configured.get("pipelineConfig", {}), "the pipeline's configuration")
+
+
+def _annotations(graph: Graph) -> dict[str, str] | None:
     made = {
-        "workflows.argoproj.io/title": info.get("displayName"),
-        "workflows.argoproj.io/description": info.get("description"),
+        "workflows.argoproj.io/title": graph.display_name,
+        "workflows.argoproj.io/description": graph.description,
     }
     return {key: shown(value) for key, value in made.items() if value} or None
 
 
-def _parameter(name: str, spec: dict[str, Any]) -> models.Parameter:
+def _parameter(one: Parameter) -> models.Parameter:
     """Returns a parameter of a run, as people fill it in: text as it is, anything else as JSON."""
-    kind = spec["parameterType"]
-    about = spec.get("description")
     value = None
-    if spec.get("isOptional") or "defaultValue" in spec:
-        value = as_given(plain(spec.get("defaultValue"), kind), kind)
-    choices = [as_given(plain(each, kind), kind) for each in spec.get("literals", [])]
-    if kind == "BOOLEAN":
+    if one.is_optional or one.default is not ABSENT:
+        value = as_given(None if one.default is ABSENT else one.default, one.type)
+    choices = [as_given(each, one.type) for each in one.choices]
+    if one.type == "BOOLEAN":
         choices = ["true", "false"]
-    return models.Parameter(
-        name=name, value=value, enum=choices or None, description=shown(about) if about else None
-    )
+    about = shown(one.description) if one.description else None
+    return models.Parameter(name=one.name, value=value, enum=choices or None, description=about)
 
 
 def as_given(value: Any, kind: str) -> str:
@@ -145,19 +147,19 @@ def as_given(value: Any, kind: str) -> str:
     return encoded(value)
 
 
-def _given(name: str, spec: dict[str, Any]) -> Value:
+def _given(one: Parameter) -> Value:
     """Returns what a run is given as JSON: text is that already where it begins with a quote."""
-    given = member("workflow.parameters", name)
-    if spec["parameterType"] != "STRING":
+    given = member("workflow.parameters", one.name)
+    if one.type != "STRING":
         return json_value(given)
     is_json = f"{given} startsWith '\"'"
-    if spec.get("isOptional") and "defaultValue" not in spec:
+    if one.is_optional and one.default is ABSENT:
         is_json += f" || {given} == 'null'"
     return Value("", f"({is_json}) ? {given} : ({to_json(given)})")
 
 
 def _workspace(
-    compiled: Compiled, made: list[models.Template]
+    graph: Graph, made: list[models.Template]
 ) -> list[models.PersistentVolumeClaim] | None:
     """Returns the claim of the run workspace, if any step sees it."""
     mounts = (
@@ -165,7 +167,7 @@ def _workspace(
     )
     if not any(mount.name == WORKSPACE_VOLUME for mount in mounts):
         return None
-    given = compiled.workspace or {}
+    given = graph.workspace or {}
     only(("size", "kubernetes"), given, "the workspace")
     patch = given.get("kubernetes", {}).get("pvcSpecPatch", {})
     spec = {"accessModes": ACCESS, "resources": {"requests": {"storage": given.get("size", SIZE)}}}

@@ -6,6 +6,7 @@ from typing import Any
 from hera.workflows import models
 
 from trireme.components.kubernetes.owner import POD_NAME
+from trireme.graph.placeholders import pieces
 from trireme.pipelines.targets.argo import pod as pods
 from trireme.pipelines.targets.argo.expressions import (
     EXECUTOR_OUTPUT,
@@ -15,24 +16,20 @@ from trireme.pipelines.targets.argo.expressions import (
     manifest,
     word,
 )
-from trireme.pipelines.targets.argo.placeholders import WORKSPACE, pieces
-from trireme.pipelines.targets.argo.reading import only
-from trireme.pipelines.targets.argo.steps import FILE, OUTPUTS, Step
+from trireme.pipelines.targets.argo.placeholders import WORKSPACE
+from trireme.pipelines.targets.argo.steps import FILE, OUTPUTS, Container
 from trireme.pipelines.targets.argo.templates import declared, directory_input
 
 CACHE, CACHED_FOR = "trireme-cache", "720h"
 """The ConfigMap that holds the outputs of steps with a cache key, and how long they count."""
 
 
-def template(step: Step, name: str, pipeline: str) -> models.Template:
+def template(step: Container, name: str, pipeline: str) -> models.Template:
     """Returns the template of a step of a pipeline."""
-    given = step.container
-    only(("image", "command", "args", "env", "resources"), given, f"task {step.name}")
     pod = pods.pod(step)
     _mount(pod, step)
-    handed_on = step.task.component.get("taskConfigPassthroughs", [])
-    step.task_config = pods.handed_on(pod, handed_on)
-    command, args = step.words(given.get("command", [])), step.words(given.get("args", []))
+    step.task_config = pods.handed_on(pod, step.step.passthroughs)
+    command, args = step.words(step.step.command), step.words(step.step.arguments)
     env = [
         each | {"value": word(each["value"])} if "value" in each else each
         for each in pod.shared["env"] or []
@@ -45,7 +42,7 @@ def template(step: Step, name: str, pipeline: str) -> models.Template:
         env = [{"name": NOTHING, "value": ""}, *env]
     image = "".join(
         f"{{{{={step.placeholder(piece).native}}}}}" if is_placeholder else piece
-        for is_placeholder, piece in pieces(given["image"])
+        for is_placeholder, piece in pieces(step.step.image)
     )
     container: dict[str, Any] = {
         "name": "",
@@ -72,7 +69,7 @@ def template(step: Step, name: str, pipeline: str) -> models.Template:
     return models.Template.model_validate(_if_any(manifest(made)))
 
 
-def _mount(pod: pods.Pod, step: Step) -> None:
+def _mount(pod: pods.Pod, step: Container) -> None:
     """Mounts what a step reads and writes."""
     if step.has_workspace or step.artifacts or step.output_artifacts:
         pod.add_workspace()
@@ -100,36 +97,35 @@ def _place(pod: pods.Pod, made: dict[str, Any], container: dict[str, Any]) -> No
     made["podSpecPatch"] = document(patch) if patch else None
 
 
-def _inputs(step: Step) -> list[models.Parameter]:
-    given, specs = step.given | step.more, step.artifacts | step.parameters
+def _inputs(step: Container) -> list[models.Parameter]:
+    given, specs = step.given | step.more, step.step.inputs
     return [
-        declared(key, specs.get(key, {}), has_default=key not in given)
-        for key in step.input_names()
+        declared(key, specs.get(key), has_default=key not in given) for key in step.input_names()
     ] + directory_input(step.directory)
 
 
-def _outputs(step: Step) -> list[dict[str, Any]]:
+def _outputs(step: Container) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     if step.has_executor and (step.output_parameters or step.output_artifacts):
         made.append({"name": EXECUTOR_OUTPUT, "valueFrom": {"path": f"{step.root}/{FILE}"}})
-    for key, spec in step.output_parameters.items():
+    for key, one in step.output_parameters.items():
         if step.has_executor and not step.writes_files:
             continue
         source = {"path": f"{step.root}/{key}"}
         if step.has_executor:
-            source["default"] = "" if spec["parameterType"] == "STRING" else "null"
+            source["default"] = "" if one.type == "STRING" else "null"
         made.append({"name": key, "valueFrom": source})
     return made
 
 
-def _memoize(step: Step, pipeline: str) -> dict[str, Any] | None:
+def _memoize(step: Container, pipeline: str) -> dict[str, Any] | None:
     """Returns how Argo remembers the outputs of a step that has a ``cache_key`` and no files.
 
     Files go with the run. Others are not remembered, though kfp asks for that by default: Argo
     keeps what it remembers in a ConfigMap, never takes anything out of it, and fails each step
     whose outputs have no room left in it.
     """
-    caching = step.task.spec.get("cachingOptions", {})
+    caching = step.call.task.caching
     if not caching.get("enableCache") or not caching.get("cacheKey") or not step.output_parameters:
         return None
     if step.artifacts or step.output_artifacts or step.has_workspace:

@@ -1,12 +1,12 @@
 """Loops: a template whose one task is called once for each item, and what comes together of it."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from hera.workflows import models
 
 from trireme.components.kubernetes.step_pods import ROUND
+from trireme.graph.model import Artifact, Constant
 from trireme.pipelines.targets.argo.expressions import (
     Value,
     encoded,
@@ -18,7 +18,7 @@ from trireme.pipelines.targets.argo.expressions import (
 from trireme.pipelines.targets.argo.placeholders import DIRECTORY
 from trireme.pipelines.targets.argo.scope import as_text
 from trireme.pipelines.targets.argo.templates import (
-    Task,
+    Call,
     call_arguments,
     directory_input,
     inner_directory,
@@ -42,43 +42,40 @@ is itself escaped.
 
 
 def template(
-    task: Task, body: str, inputs: Mapping[str, str], outputs: Mapping[str, str]
+    call: Call, body: str, inputs: Mapping[str, str], outputs: Mapping[str, str]
 ) -> tuple[models.Template, dict[str, Value]]:
     """Returns the template of a loop over the template ``body``, and what it is given."""
-    iterator = task.spec.get("parameterIterator") or task.spec["artifactIterator"]
-    is_artifact = "artifactIterator" in task.spec
-    item = iterator["itemInput"]
-    parameters = task.component["inputDefinitions"].get("parameters", {})
-    kind = parameters.get(item, {}).get("parameterType")
-    source = iterator["items"]
-    passed = {key: value for key, value in task.given.items() if key in inputs and key != item}
+    loop = call.task.loop
+    assert loop
+    defined = call.component.input_parameters.get(loop.item)
+    kind = defined.type if defined else None
+    passed = {key: value for key, value in call.given.items() if key in inputs and key != loop.item}
     values = {inputs[key]: value for key, value in passed.items()}
     arguments = {name: parameter(name) for name in values}
-    call: dict[str, Any] = {"name": ROUND, "template": body}
-    if "raw" in source:
-        items = json.loads(source["raw"])
-        call["withItems"] = [
+    turn: dict[str, Any] = {"name": ROUND, "template": body}
+    if isinstance(loop.items, Constant):
+        turn["withItems"] = [
             {"index": index, "value": encoded(_as(each, kind)).replace(r"\\", r"\u005c")}
-            for index, each in enumerate(items)
+            for index, each in enumerate(loop.items.value)
         ]
     else:
-        key = source.get("inputParameter") or source["inputArtifact"]
+        key = loop.items.name
         if inputs.get(key) not in values:
-            values[key] = task.given[key]
+            values[key] = call.given[key]
             arguments.pop(key, None)
-        call["withParam"] = _items(parameter(inputs.get(key, key)).native, kind, is_artifact)
-    arguments[inputs[item]] = json_value(_ITEM)
-    directory = inner_directory(task.directory)
+        items = parameter(inputs.get(key, key)).native
+        turn["withParam"] = _items(items, kind, loop.is_of_artifacts)
+    arguments[inputs[loop.item]] = json_value(_ITEM)
+    directory = inner_directory(call.directory)
     of_round = models.Parameter(name=DIRECTORY, value=f"{directory}/{{{{item.index}}}}")
-    call["arguments"] = models.Arguments(parameters=[*call_arguments(arguments), of_round])
-    limit = task.spec.get("iteratorPolicy", {}).get("parallelismLimit")
+    turn["arguments"] = models.Arguments(parameters=[*call_arguments(arguments), of_round])
     names = [models.Parameter(name=name) for name in values]
     made = models.Template(
-        name=task.template,
+        name=call.template,
         inputs=inputs_of(names + directory_input(directory)),
-        outputs=_collected(task, outputs),
-        parallelism=limit or None,
-        dag=models.DAGTemplate.model_validate({"tasks": [call]}),
+        outputs=_collected(call, outputs),
+        parallelism=loop.limit or None,
+        dag=models.DAGTemplate.model_validate({"tasks": [turn]}),
     )
     return made, values
 
@@ -102,17 +99,15 @@ def _items(items: str, kind: str | None, is_artifact: bool) -> str:
     return f"{{{{={each}}}}}"
 
 
-def _collected(task: Task, outputs: Mapping[str, str]) -> models.Outputs | None:
+def _collected(call: Call, outputs: Mapping[str, str]) -> models.Outputs | None:
     """Returns the loop's outputs: of each of its body's, the list of those of all items."""
-    defined = task.component.get("outputDefinitions", {})
     made = {}
-    for kind in ("parameters", "artifacts"):
-        for key in defined.get(kind, {}):
-            # What Argo brings together are texts, or where all are JSON's maps or lists, those.
-            text = f"{output(ROUND, outputs[key], guarded=True)} ?? '[]'"
-            each = "type(#) == 'string' ? fromJSON(#) : #"
-            native = f"map(fromJSON({text}), {each})"
-            if kind == "artifacts":
-                native = f"reduce({native}, concat(#acc, #), [])"
-            made[outputs[key]] = to_json(native)
+    for key, one in call.component.outputs.items():
+        # What Argo brings together are texts, or where all are JSON's maps or lists, those.
+        text = f"{output(ROUND, outputs[key], guarded=True)} ?? '[]'"
+        each = "type(#) == 'string' ? fromJSON(#) : #"
+        native = f"map(fromJSON({text}), {each})"
+        if isinstance(one, Artifact):
+            native = f"reduce({native}, concat(#acc, #), [])"
+        made[outputs[key]] = to_json(native)
     return outputs_of(made)

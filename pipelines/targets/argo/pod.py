@@ -5,13 +5,15 @@ https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kube
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.components.json_values import whole
 from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value, native, to_value
 from trireme.pipelines.targets.argo.placeholders import WORKSPACE
-from trireme.pipelines.targets.argo.reading import NotOnArgo, only, whole
-from trireme.pipelines.targets.argo.steps import Step
+from trireme.pipelines.targets.argo.refusals import NotOnArgo, only
+from trireme.pipelines.targets.argo.steps import Container
 
 WORKSPACE_VOLUME = "workspace"
 
@@ -72,9 +74,9 @@ def _label(name: str, taken: set[str]) -> str:
     return next(each for each in (label, *others) if each not in taken)
 
 
-def pod(step: Step) -> Pod:
+def pod(step: Container) -> Pod:
     """Returns the pod of a step, by kfp-kubernetes' ``KubernetesExecutorConfig``."""
-    config = step.config
+    config = step.step.pod
     only(_KNOWN, config, f"task {step.name}")
     shared: dict[str, Any] = {"resources": _resources(step)}
     shared |= {"env": _env(step), "volumes": [], "volumeMounts": []}
@@ -101,18 +103,18 @@ def pod(step: Step) -> Pod:
     return made
 
 
-def handed_on(made: Pod, passthroughs: list[dict[str, Any]]) -> dict[str, Any]:
+def handed_on(made: Pod, passthroughs: Mapping[str, bool]) -> dict[str, Any]:
     """Returns kfp's TaskConfig: what a task hands on; its own pod may be without it then."""
     config = {}
-    for passthrough in passthroughs:
-        for name in _HANDED_ON[passthrough["field"]]:
+    for passthrough, is_kept in passthroughs.items():
+        for name in _HANDED_ON[passthrough]:
             config[name] = made.shared[name]
-            if not passthrough.get("applyToTask"):
+            if not is_kept:
                 made.shared[name] = {}
     return config
 
 
-def _name(source: dict[str, Any], field_name: str, step: Step) -> Any:
+def _name(source: dict[str, Any], field_name: str, step: Container) -> Any:
     """Returns the name of a Secret, ConfigMap or claim."""
     reference = source.get(f"{field_name}Parameter")
     if reference is None:
@@ -124,8 +126,8 @@ def _known(value: Value) -> Any:
     return value.value if isinstance(value, Constant) else value
 
 
-def _resources(step: Step) -> dict[str, Any]:
-    resources, text = step.container.get("resources", {}), step.text
+def _resources(step: Container) -> dict[str, Any]:
+    resources, text = step.step.resources, step.text
     made: dict[str, Any] = {}
     for side in ("Limit", "Request"):
         for kind, unit in (("Cpu", ""), ("Memory", "G")):
@@ -141,14 +143,15 @@ def _resources(step: Step) -> dict[str, Any]:
     return made
 
 
-def _env(step: Step) -> list[dict[str, Any]]:
-    given = step.container.get("env", [])
-    made = [{"name": each["name"], "value": each.get("value", "")} for each in given]
-    for each in step.config.get("fieldPathAsEnv", []):
+def _env(step: Container) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in step.step.variables.items()
+    ]
+    for each in step.step.pod.get("fieldPathAsEnv", []):
         source = {"fieldRef": {"fieldPath": each["fieldPath"]}}
         made.append({"name": each["name"], "valueFrom": source})
     for kind, key in (("secret", "secretKey"), ("configMap", "configMapKey")):
-        for each in step.config.get(f"{kind}AsEnv", []):
+        for each in step.step.pod.get(f"{kind}AsEnv", []):
             name = _name(each, f"{kind}Name", step)
             optional = {"optional": each["optional"]} if "optional" in each else {}
             for pair in each["keyToEnv"]:
@@ -157,8 +160,8 @@ def _env(step: Step) -> list[dict[str, Any]]:
     return made
 
 
-def _add_volumes(made: Pod, step: Step) -> None:
-    config = step.config
+def _add_volumes(made: Pod, step: Container) -> None:
+    config = step.step.pod
     for index, each in enumerate(config.get("pvcMount", []), 1):
         name = _known(step.refer(_claim(each)))
         source = {"persistentVolumeClaim": {"claimName": name}}
@@ -201,10 +204,10 @@ def _claim(mount: dict[str, Any]) -> dict[str, Any]:
     return _if_given(mount, "taskOutputParameter", "componentInputParameter")
 
 
-def _tolerations(step: Step) -> list[Any] | Value:
+def _tolerations(step: Container) -> list[Any] | Value:
     known: list[dict[str, Any]] = []
     later = []
-    for each in step.config.get("tolerations", []):
+    for each in step.step.pod.get("tolerations", []):
         if "tolerationJson" in each:
             later.append(step.refer(each["tolerationJson"]).native)
         else:
@@ -217,8 +220,8 @@ def _tolerations(step: Step) -> list[Any] | Value:
     return Value(f"concat({', '.join([native(known), *lists])})")
 
 
-def _affinity(step: Step) -> dict[str, Any] | Value:
-    config = step.config
+def _affinity(step: Container) -> dict[str, Any] | Value:
+    config = step.step.pod
     nodes = config.get("nodeAffinity", [])
     by_name = [each["nodeAffinityJson"] for each in nodes if "nodeAffinityJson" in each]
     if by_name:

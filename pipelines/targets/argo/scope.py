@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.components.errors import InputError
+from trireme.graph import model
+from trireme.graph.model import ABSENT, InputOf, OutputOf, StatusOf
+from trireme.graph.placeholders import keyed, pieces
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Output,
@@ -16,10 +19,9 @@ from trireme.pipelines.targets.argo.expressions import (
     quoted,
     to_value,
 )
-from trireme.pipelines.targets.argo.placeholders import everywhere, keyed, pieces
-from trireme.pipelines.targets.argo.reading import NotOnArgo, plain
+from trireme.pipelines.targets.argo.placeholders import everywhere
+from trireme.pipelines.targets.argo.refusals import NotOnArgo
 
-_MEMBER = re.compile(r'parseJson\(string_value\)\["(.+)"\]')
 _TEXT = "type(#) == 'string' ? # : toJson(#)"
 
 
@@ -29,57 +31,44 @@ class Scope:
 
     inputs: dict[str, Value]
     names: dict[str, str]
-    outputs: dict[str, dict[tuple[str, str], Output]] = field(
-        default_factory=lambda: {"parameters": {}, "artifacts": {}}
-    )
+    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
 
-    def given(self, name: str, task: dict[str, Any], component: dict[str, Any]) -> dict[str, Value]:
+    def given(self, task: model.Task) -> dict[str, Value]:
         """Returns the values of a task's inputs."""
-        inputs = task.get("inputs", {})
-        known = component.get("inputDefinitions", {}).get("parameters", {})
-        guarded = is_last_resort(task)
+        known = task.component.input_parameters
+        guarded = task.runs_after_failure
         values: dict[str, Value] = {}
         later = {}
-        for key, source in inputs.get("parameters", {}).items():
-            kind = known.get(key, {}).get("parameterType", "")
-            if "runtimeValue" in source:
-                later[key] = plain(source["runtimeValue"].get("constant"), kind)
+        for key, one in task.inputs.items():
+            if isinstance(one.source, model.Constant):
+                later[key] = one.source.value
                 continue
-            value = self.reference(source, name, guarded=guarded)
-            if guarded and "defaultValue" in known.get(key, {}) and "taskOutputParameter" in source:
-                default = Constant(value=plain(known[key]["defaultValue"], kind))
+            value = self.reference(one.source, task.name, guarded=guarded)
+            defined = known.get(key)
+            has_default = defined is not None and defined.default is not ABSENT
+            if guarded and defined and has_default and isinstance(one.source, OutputOf):
+                default = Constant(value=defined.default)
                 value = Value(f"({value.native} ?? {default.native})")
-            if "parameterExpressionSelector" in source:
-                value = _selected(value, source["parameterExpressionSelector"], kind, name)
+            if one.member:
+                selected = member(value.native, one.member)
+                is_text = defined is not None and defined.type == "STRING"
+                value = Value(as_text(selected) if is_text else selected)
             values[key] = value
-        for key, source in inputs.get("artifacts", {}).items():
-            values[key] = self.reference(source, name, guarded=guarded)
         # Constants may refer to the other inputs.
-        return values | {key: filled(value, values, name) for key, value in later.items()}
+        return values | {key: filled(value, values, task.name) for key, value in later.items()}
 
-    def reference(self, source: dict[str, Any], task: str, *, guarded: bool = False) -> Value:
-        """Returns the value of kfp's reference; guarded, it is null where a task has left none."""
+    def reference(self, source: model.Source, task: str, *, guarded: bool = False) -> Value:
+        """Returns the value of a source; guarded, it is null where a task has left none."""
         try:
-            return self._referred(source, task, guarded)
+            if isinstance(source, InputOf):
+                return self.inputs[source.name]
+            if isinstance(source, OutputOf):
+                return self.outputs[source.task, source.key](guarded)
+            if isinstance(source, StatusOf):
+                return _final_status(source.task, self.names[source.task])
         except KeyError as error:
             raise InputError(f"task {task}: refers to {error}, which does not exist") from None
-
-    def _referred(self, source: dict[str, Any], task: str, guarded: bool) -> Value:
-        for kind, outputs in (("Parameter", "parameters"), ("Artifact", "artifacts")):
-            if f"componentInput{kind}" in source:
-                return self.inputs[source[f"componentInput{kind}"]]
-            if wanted := source.get(f"taskOutput{kind}"):
-                key = wanted["producerTask"], wanted[f"output{kind}Key"]
-                return self.outputs[outputs][key](guarded)
-        if "taskFinalStatus" in source:
-            producer = source["taskFinalStatus"]["producerTask"]
-            return _final_status(producer, self.names[producer])
-        return filled(source["runtimeValue"].get("constant"), {}, task)
-
-
-def is_last_resort(task: dict[str, Any]) -> bool:
-    """Whether a task runs even where what it comes after has failed."""
-    return str(task.get("triggerPolicy", {}).get("strategy", "")) == "ALL_UPSTREAM_TASKS_COMPLETED"
+        return filled(source.value, {}, task)
 
 
 def _final_status(task: str, name: str) -> Value:
@@ -132,15 +121,6 @@ def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str
     if reference and reference[:2] == ("inputs", "parameters") and reference.key in inputs:
         return inputs[reference.key]
     raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
-
-
-def _selected(value: Value, selector: str, kind: str, task: str) -> Value:
-    """Returns a member of a value, as text where a step wants text."""
-    match = _MEMBER.fullmatch(selector)
-    if match is None:
-        raise NotOnArgo(f"task {task}", f"the selection {selector!r}")
-    selected = member(value.native, match[1])
-    return Value(as_text(selected) if kind == "STRING" else selected)
 
 
 def as_text(value: str) -> str:

@@ -5,10 +5,14 @@ Argo's own substitution does both, in the texts that this makes.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.graph import model
+from trireme.graph.model import ABSENT, EXECUTOR_INPUT, Parameter
+from trireme.graph.placeholders import Keyed, keyed, pieces, words
+from trireme.graph.reading import source_of
 from trireme.pipelines.targets.argo.expressions import (
     Constant,
     Output,
@@ -29,49 +33,41 @@ from trireme.pipelines.targets.argo.placeholders import (
     ARTIFACTS,
     DIRECTORY,
     IN_LOOP,
-    Keyed,
     everywhere,
-    keyed,
-    pieces,
-    words,
 )
-from trireme.pipelines.targets.argo.reading import NotOnArgo
+from trireme.pipelines.targets.argo.refusals import NotOnArgo
 from trireme.pipelines.targets.argo.scope import Scope
-from trireme.pipelines.targets.argo.templates import Task, inner_directory
+from trireme.pipelines.targets.argo.templates import Call, inner_directory
 
 FILE = "executor_output.json"
 """What kfp's executor leaves."""
 
+_NO_TEXT = Parameter("", "")
+
 OUTPUTS = "/kfp/outputs"
 """Where a step without artifacts writes its outputs."""
 
-_EXECUTOR_INPUT = "{{$}}"
-
 
 @dataclass
-class Step:
+class Container:
     """A task that is a container, what its template needs besides, and its task config."""
 
-    task: Task
-    container: dict[str, Any]
-    config: dict[str, Any]
+    call: Call
+    step: model.Step
     scope: Scope
     has_workspace: bool
     more: dict[str, Value] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.name, self.given = self.task.key, self.task.given
-        self.directory = inner_directory(self.task.directory)
-        inputs = self.task.component.get("inputDefinitions", {})
-        outputs = self.task.component.get("outputDefinitions", {})
-        self.parameters = inputs.get("parameters", {})
-        self.artifacts = inputs.get("artifacts", {})
-        self.output_parameters = outputs.get("parameters", {})
-        self.output_artifacts = outputs.get("artifacts", {})
-        command = [*self.container.get("command", []), *self.container.get("args", [])]
-        self.has_executor = any(_EXECUTOR_INPUT in each for each in command)
-        source = "\n".join(command)
+        self.name, self.given = self.call.key, self.call.given
+        self.directory = inner_directory(self.call.directory)
+        self.parameters = self.step.input_parameters
+        self.artifacts = self.step.input_artifacts
+        self.output_parameters = self.step.output_parameters
+        self.output_artifacts = self.step.output_artifacts
+        self.has_executor = any(EXECUTOR_INPUT in each for each in self.step.command_line)
+        source = "\n".join(self.step.command_line)
         # A function may write to a file that it is given as an OutputPath; any other returns.
         self.writes_files = "OutputPath" in source or "def " not in source
         self.root = f"{ARTIFACTS}/{self.directory}" if self.output_artifacts else OUTPUTS
@@ -82,28 +78,26 @@ class Step:
             key: value for key, value in self.given.items() if key in self.input_names()
         } | self.more
 
-    def outputs(self, task: str) -> Iterator[tuple[str, str, Output]]:
-        """Yields the kind and the name of each output, and where it is to be had."""
-        for key, spec in self.output_parameters.items():
-            kind = spec["parameterType"]
+    def outputs(self, task: str) -> Iterator[tuple[str, Output]]:
+        """Yields the name of each output, and where it is to be had."""
+        for key, one in self.output_parameters.items():
             if self.has_executor:
                 files = self.writes_files
-                yield "parameters", key, executor_output(task, key, may_be_file=files, kind=kind)
+                yield key, executor_output(task, key, may_be_file=files, kind=one.type)
             else:
-                yield "parameters", key, file_output(task, key, kind)
-        for key, spec in self.output_artifacts.items():
-            schema = spec["artifactType"]
+                yield key, file_output(task, key, one.type)
+        for key, artifact in self.output_artifacts.items():
             if self.has_executor:
-                yield "artifacts", key, executor_artifact(task, key, schema)
+                yield key, executor_artifact(task, key, artifact.schema)
             else:
-                yield "artifacts", key, constant(to_value([self.artifact(key, schema)]))
+                yield key, constant(to_value([self.artifact(key, artifact.schema)]))
 
     def input_names(self) -> list[str]:
         """Returns the names of the template's inputs."""
-        given = [key for key, spec in self.parameters.items() if not _is_config(spec)]
+        given = [key for key, one in self.parameters.items() if not _is_config(one)]
         return [*given, *self.artifacts, *self.more]
 
-    def words(self, given: list[str]) -> list[str]:
+    def words(self, given: Sequence[str]) -> list[str]:
         """Returns a command line with its placeholders filled, or Argo told to."""
         every = (each for structured in given for each in words(structured, self._is_given))
         return [
@@ -117,7 +111,7 @@ class Step:
     def _is_given(self, key: str) -> bool:
         value = self.given.get(key)
         if value is None:
-            return "defaultValue" in self.parameters.get(key, {})
+            return key in self.parameters and self.parameters[key].default is not ABSENT
         if value.maybe_absent:
             raise NotOnArgo(
                 f"task {self.name}", f"a command that depends on whether {key} is given at run time"
@@ -130,9 +124,8 @@ class Step:
             return self.executor_input()
         reference = keyed(inside)
         if reference and reference.side == "inputs" and reference.kind == "parameters":
-            kind = self.parameters.get(reference.key, {}).get("parameterType")
             value = self._own(reference.key)
-            if kind != "STRING":
+            if self.parameters.get(reference.key, _NO_TEXT).type != "STRING":
                 return word_tag(value.json)
             given = self.given.get(reference.key)
             never_absent = given is not None and not given.maybe_absent
@@ -179,9 +172,7 @@ class Step:
         return Value(f"{native}['{reference.item}']" if reference.item else native)
 
     def _output_artifact(self, reference: Keyed) -> Value:
-        artifact = self.artifact(
-            reference.key, self.output_artifacts[reference.key]["artifactType"]
-        )
+        artifact = self.artifact(reference.key, self.output_artifacts[reference.key].schema)
         if reference.attribute in ("uri", "path"):
             return to_value(artifact["uri"])
         return to_value(artifact["metadata"] if reference.attribute else artifact)
@@ -194,7 +185,7 @@ class Step:
 
     def refer(self, source: dict[str, Any]) -> Value:
         """Returns what a reference in the pod's specification stands for."""
-        value = self.scope.reference(source, self.name)
+        value = self.scope.reference(source_of(source), self.name)
         if isinstance(value, Constant):
             return value
         key = next(iter(source.values()))
@@ -222,21 +213,21 @@ class Step:
         """Returns kfp's ``ExecutorInput``, the JSON in which Argo puts the values."""
         inputs = {
             "parameterValues": {
-                key: self.task_config if _is_config(spec) else parameter(key)
-                for key, spec in self.parameters.items()
+                key: self.task_config if _is_config(one) else parameter(key)
+                for key, one in self.parameters.items()
             },
             "artifacts": {key: {"artifacts": parameter(key)} for key in self.artifacts},
         }
         outputs = {
             "parameters": {key: {"outputFile": self.path(key)} for key in self.output_parameters},
             "artifacts": {
-                key: {"artifacts": [self.artifact(key, spec["artifactType"])]}
-                for key, spec in self.output_artifacts.items()
+                key: {"artifacts": [self.artifact(key, one.schema)]}
+                for key, one in self.output_artifacts.items()
             },
             "outputFile": self.path(FILE),
         }
         return document({"inputs": inputs, "outputs": outputs})
 
 
-def _is_config(spec: dict[str, Any]) -> bool:
-    return spec.get("parameterType") == "TASK_CONFIG"
+def _is_config(one: Parameter) -> bool:
+    return one.type == "TASK_CONFIG"

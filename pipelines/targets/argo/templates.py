@@ -2,15 +2,19 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hera.workflows import models
 
+from trireme.components.json_values import whole
+from trireme.graph import model
+from trireme.graph.graph import Graph
+from trireme.graph.model import ABSENT
 from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
 from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.reading import Compiled, NotOnArgo, plain, whole
+from trireme.pipelines.targets.argo.refusals import NotOnArgo
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "
@@ -36,7 +40,7 @@ _ENDED = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted")
 class Templates:
     """The templates of a pipeline."""
 
-    compiled: Compiled
+    graph: Graph
     made: list[models.Template] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
@@ -50,22 +54,29 @@ class Templates:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A task of a component.
+class Call:
+    """The call of a task's template.
 
     Attributes:
-        key: What kfp calls it.
-        name: What it is called in Argo.
+        name: What the task is called in Argo.
         directory: Its directory among the artifacts; may hold the tag for loops.
     """
 
-    key: str
     name: str
     template: str
-    spec: dict[str, Any]
-    component: dict[str, Any]
+    task: model.Task
     directory: str
     given: dict[str, Value]
+
+    @property
+    def key(self) -> str:
+        """What kfp calls the task."""
+        return self.task.name
+
+    @property
+    def component(self) -> model.Component:
+        """What the task is of."""
+        return self.task.component
 
 
 def call_arguments(given: Mapping[str, Value]) -> list[models.Parameter]:
@@ -87,11 +98,13 @@ def outputs_of(expressions: Mapping[str, str]) -> models.Outputs | None:
     return models.Outputs(parameters=made) if made else None
 
 
-def declared(name: str, spec: dict[str, Any], *, has_default: bool) -> models.Parameter:
+def declared(
+    name: str, one: model.Parameter | model.Artifact | None, *, has_default: bool
+) -> models.Parameter:
     """Returns an input of a template."""
-    about = shown(spec["description"]) if "description" in spec else None
-    default = plain(spec.get("defaultValue"), spec.get("parameterType", ""))
-    value = encoded(default) if has_default else None
+    about = shown(one.description) if one and one.description else None
+    default = one.default if isinstance(one, model.Parameter) else ABSENT
+    value = encoded(None if default is ABSENT else default) if has_default else None
     return models.Parameter(name=name, value=value, description=about)
 
 
@@ -100,21 +113,16 @@ def directory_input(directory: str) -> list[models.Parameter]:
     return [models.Parameter(name=DIRECTORY)] if IN_LOOP in directory else []
 
 
-def both(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters and the artifacts among inputs or outputs, by name."""
-    return {**definitions.get("parameters", {}), **definitions.get("artifacts", {})}
-
-
-def short_names(definitions: dict[str, Any]) -> dict[str, str]:
+def short_names(names: Iterable[str]) -> dict[str, str]:
     """Returns names of inputs or outputs without what kfp puts before those it makes up."""
-    short = {key: key.removeprefix(_CHANNEL) for key in both(definitions)}
+    short = {key: key.removeprefix(_CHANNEL) for key in names}
     taken = list(short.values())
     return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
 
 
-def task_names(tasks: dict[str, dict[str, Any]]) -> dict[str, str]:
+def task_names(tasks: Mapping[str, model.Task]) -> dict[str, str]:
     """Returns what tasks are called in Argo: what a person has called them, where Argo takes it."""
-    made = {key: task.get("taskInfo", {}).get("name", key) for key, task in tasks.items()}
+    made = {key: task.title for key, task in tasks.items()}
     taken = list(made.values())
     return {
         key: shortened(
@@ -134,14 +142,6 @@ def shortened(name: str) -> str:
     return f"{name[: LONGEST - 9].rstrip('-')}-{digest}"
 
 
-def dependencies(task: dict[str, Any]) -> set[str]:
-    """Returns the tasks that one comes after."""
-    sources = both(task.get("inputs", {})).values()
-    parts = [part for source in sources for part in source.values() if isinstance(part, dict)]
-    used = {part["producerTask"] for part in parts if "producerTask" in part}
-    return used | set(task.get("dependentTasks", []))
-
-
 def depends(upstream: list[str], *, ended: bool) -> str | None:
     """Returns the condition under which a task runs after others have succeeded, or just ended."""
     if not ended:
@@ -150,12 +150,16 @@ def depends(upstream: list[str], *, ended: bool) -> str | None:
     return " && ".join(f"({each})" for each in ends) or None
 
 
-def absent_inputs(task: Task) -> set[str]:
+def absent_inputs(call: Call) -> set[str]:
     """Returns the inputs of a task that may be null at run time."""
     return {
         key
-        for key, spec in both(task.component.get("inputDefinitions", {})).items()
-        if (task.given[key].maybe_absent if key in task.given else "defaultValue" not in spec)
+        for key, one in call.component.inputs.items()
+        if (
+            call.given[key].maybe_absent
+            if key in call.given
+            else isinstance(one, model.Artifact) or one.default is ABSENT
+        )
     }
 
 
@@ -164,24 +168,23 @@ def inner_directory(directory: str) -> str:
     return IN_LOOP if IN_LOOP in directory else directory
 
 
-def refine(template: models.Template, task: Task) -> None:
+def refine(template: models.Template, call: Call) -> None:
     """Adds to a template what is said of the task, whatever it is."""
-    title = task.spec.get("taskInfo", {}).get("name", task.key)
-    if title not in (task.name, task.key):
-        template.annotations = {"workflows.argoproj.io/title": shown(title)}
-    retries = task.spec.get("retryPolicy", {})
+    if call.task.title not in (call.name, call.key):
+        template.annotations = {"workflows.argoproj.io/title": shown(call.task.title)}
     strategy: dict[str, Any] = {}
-    if (factor := retries.get("backoffFactor")) and factor != int(factor):
-        raise NotOnArgo(f"task {task.key}", f"the backoff_factor {factor}, which is not whole,")
-    if retries.get("maxRetryCount"):
-        backoff = {
-            "duration": retries.get("backoffDuration"),
-            "factor": str(whole(retries["backoffFactor"])) if "backoffFactor" in retries else None,
-            "maxDuration": retries.get("backoffMaxDuration"),
-        }
-        backoff = {key: value for key, value in backoff.items() if value}
-        strategy = {"limit": str(retries["maxRetryCount"])}
-        strategy |= {"backoff": backoff} if backoff else {}
+    if retry := call.task.retry:
+        if retry.factor != int(retry.factor):
+            what = f"the backoff_factor {retry.factor}, which is not whole,"
+            raise NotOnArgo(f"task {call.key}", what)
+        strategy = {"limit": str(retry.times)}
+        if retry.delay or retry.within:
+            backoff = {
+                "duration": f"{whole(retry.delay)}s",
+                "factor": str(int(retry.factor)),
+                "maxDuration": f"{whole(retry.within)}s" if retry.within else "",
+            }
+            strategy["backoff"] = {key: value for key, value in backoff.items() if value}
     elif template.container:
         strategy = {"limit": str(TRIES), "expression": LOST}
     if strategy:

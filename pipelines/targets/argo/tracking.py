@@ -5,7 +5,6 @@ See ``components.tracking.runs``: the first step opens the pipeline's run, each 
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from hera.workflows import models
 
@@ -14,15 +13,16 @@ from trireme.components.kubernetes.errors import Forbidden
 from trireme.components.kubernetes.resources import SECRETS
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
+from trireme.graph.model import Parameter
 from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
 
 
 def add(
-    templates: list[models.Template], pipeline: str, parameters: Mapping[str, dict[str, Any]]
+    templates: list[models.Template], pipeline: str, parameters: Mapping[str, Parameter]
 ) -> None:
     """Adds variables to all steps of a pipeline."""
     values = {name: Value(member("workflow.parameters", name)) for name in parameters}
-    texts = [name for name, spec in parameters.items() if spec["parameterType"] == "STRING"]
+    texts = [name for name, one in parameters.items() if one.type == "STRING"]
     variables = {
         PIPELINE: pipeline,
         RUN: "{{workflow.name}}",

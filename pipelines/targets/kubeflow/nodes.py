@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from trireme.components.kubernetes.pods import moment
 from trireme.components.kubernetes.step_pods import iteration
-from trireme.pipelines.compiling.steps import PathTask
+from trireme.graph.model import StepPath
 from trireme.pipelines.targets.workflow_nodes import nodes
 
 _STATES = {
@@ -63,7 +63,7 @@ def tasks_of(status: dict[str, Any]) -> list[Task]:
     ]
 
 
-def tasks_by_turn(tasks: Sequence[Any], path: list[PathTask]) -> dict[tuple[int, ...], Any]:
+def tasks_by_turn(tasks: Sequence[Any], path: StepPath) -> dict[tuple[int, ...], Any]:
     """Returns what is told of the turns of a step, in their order, as far as they have begun."""
     counted = sorted(
         {int(turn[1]) for task in tasks if (turn := iteration(task.display_name or ""))}
@@ -82,7 +82,7 @@ def tasks_by_turn(tasks: Sequence[Any], path: list[PathTask]) -> dict[tuple[int,
     return found
 
 
-def _node_names(path: list[PathTask], turns: tuple[int, ...]) -> list[str]:
+def _node_names(path: StepPath, turns: tuple[int, ...]) -> list[str]:
     """Returns what the nodes from the one below the workflow down to a step are called."""
     left = iter(turns)
     names = ["root"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trireme.components.step_names import in_a_loop
-from trireme.pipelines.compiling.steps import PathTask
+from trireme.graph.model import StepPath
 from trireme.pipelines.targets import base
 from trireme.pipelines.targets.base import Step
 from trireme.pipelines.targets.kubeflow import nodes
@@ -62,7 +62,7 @@ def run(connection: Connection, source: Any) -> Run:
     )
 
 
-def begun_steps(run: Run, step_paths: dict[str, list[PathTask]]) -> list[Step]:
+def begun_steps(run: Run, step_paths: dict[str, StepPath]) -> list[Step]:
     """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
     begun: dict[str, Step] = {}
     for task in run.tasks:

@@ -3,13 +3,11 @@
 import re
 from typing import Any
 
-from google.protobuf import json_format
-from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
-
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import Invalid, NotFound
 from trireme.components.tracking.environment import SECRET
-from trireme.pipelines.compiling.steps import PathTask, step_paths
+from trireme.graph.model import StepPath
+from trireme.graph.reading import paths_of
 from trireme.pipelines.targets.base import ENDED
 from trireme.pipelines.targets.kubeflow import experiments, reading
 from trireme.pipelines.targets.kubeflow.connection import Connection
@@ -112,7 +110,7 @@ def retry(connection: Connection, run: Run) -> None:
     _change(connection, run, "retry", lambda state: state not in ENDED)
 
 
-def step_paths_of(connection: Connection, run: Run) -> dict[str, list[PathTask]]:
+def step_paths_of(connection: Connection, run: Run) -> dict[str, StepPath]:
     """Returns the paths to all steps that a run may have, by the steps' names, in order."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
@@ -124,7 +122,7 @@ def step_paths_of(connection: Connection, run: Run) -> dict[str, list[PathTask]]
         ).pipeline_spec
     spec = spec or {}
     spec = spec.get("pipeline_spec", spec)
-    return step_paths(json_format.ParseDict(spec, PipelineSpec(), ignore_unknown_fields=True))
+    return paths_of(spec)
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:

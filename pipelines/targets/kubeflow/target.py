@@ -16,8 +16,8 @@ from trireme.components.last_words import LastWords
 from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
+from trireme.graph.model import StepPath
 from trireme.pipelines.compiling import ir
-from trireme.pipelines.compiling.steps import PathTask
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.base import OnLine, Step, Version
@@ -79,7 +79,7 @@ class Kubeflow(Remote[Run]):
             context=kube_context,
         )
         self._time_zone = kubeflow_time_zone
-        self._known: dict[str, dict[str, list[PathTask]]] = {}
+        self._known: dict[str, dict[str, StepPath]] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -216,7 +216,7 @@ class Kubeflow(Remote[Run]):
         context = self._server.context or None
         return Cluster(self.namespace, context=context, patience=PATIENCE_OF_A_PERSON)
 
-    def _step_paths(self, run: Run) -> dict[str, list[PathTask]]:
+    def _step_paths(self, run: Run) -> dict[str, StepPath]:
         """Returns the paths to all steps that a run may have; it is asked for once."""
         if run.id not in self._known:
             self._known[run.id] = runs.step_paths_of(self.connection, run)

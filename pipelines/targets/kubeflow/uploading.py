@@ -18,7 +18,7 @@ from trireme.pipelines.targets.kubeflow.connection import Connection
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""
 
-OWN = ["components", "pipelines"]
+OWN = ["components", "pipelines", "trireme"]
 """What of it makes a pipeline."""
 
 COMMIT_LETTERS, CONTENT_LETTERS = 8, 12  # letters of each id in the name of a version
@@ -93,7 +93,7 @@ def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
     body = {
         "name": pipeline.name,
         "display_name": pipeline.display_name,
-        "description": pipeline.description,
+        "description": pipeline.graph.description,
         "tags": {"made-by": "trireme"},
     }
     try:
@@ -134,7 +134,7 @@ def _create(
             uploadfile=str(file),
             pipelineid=pipeline_id,
             name=_name(commit, is_dirty, content),
-            description=pipeline.description,
+            description=pipeline.graph.description,
             tags=json.dumps(tags),
         )
     except AlreadyThere:

@@ -1,4 +1,4 @@
-"""Run a pipeline here: every step a process, run by kfp.local, recorded in MLflow."""
+"""Run a pipeline here: every step a process, recorded in MLflow."""
 
 import contextlib
 import io
@@ -13,26 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from filelock import Timeout
-from kfp import compiler, local
-from rich.text import Text
 
 from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home, unwritable
+from trireme.components.processes import cpus
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal, store
 from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.graph import writing
 from trireme.pipelines import catalog
-from trireme.pipelines.compiling.steps import after_failures, step_names
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.local import runs as local_runs
 from trireme.pipelines.targets.local import unsent
-from trireme.pipelines.targets.local.kfp import tamed
+from trireme.pipelines.targets.local.engine import Engine
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
+
+AT_ONCE = "at-once.json"
+"""How many steps of a run run at the same time, in its directory; null: as there are CPUs."""
 
 PIPELINE = "pipeline.yaml"
 """The pipeline of a run in its directory, as kfp compiled it."""
@@ -52,7 +54,8 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
         (directory / "workspace").mkdir()
         (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
-        compiler.Compiler().compile(pipeline.graph, str(directory / PIPELINE))
+        (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
+        writing.write(pipeline.graph, directory / PIPELINE)
     except OSError as error:
         raise unwritable(error) from None
     return directory
@@ -61,7 +64,9 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Returns what ``prepare`` has left: a pipeline and its arguments."""
     arguments = json.loads((directory / "parameters.json").read_text())
-    return catalog.load(str(directory / PIPELINE)), arguments
+    kept = directory / AT_ONCE
+    at_once = json.loads(kept.read_text()) if kept.exists() else None
+    return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 
 
 def resume(run: local_runs.LocalRun, console: Console) -> Result:
@@ -92,7 +97,7 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
             )
         kept = local_runs.Record(run.directory)
         local_runs.wait_for_processes(run)
-        local_runs.set_logs_aside(run, after_failures(pipeline.spec))
+        local_runs.set_logs_aside(run, pipeline.graph.after_failures)
         return go(pipeline, arguments, kept, console)
 
 
@@ -120,14 +125,16 @@ def go(
     record = PipelineRun(name, experiment, pipeline.name, arguments, home(), result.workspace)
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
-    steps = Steps(result, record, console, after_failures(pipeline.spec))
-    names = step_names(pipeline.spec)
+    steps = Steps(result, record, console, pipeline.graph)
+    names = pipeline.graph.step_names
     started = time.monotonic()
     with _quiet(result):
         try:
             with handled(steps.interrupt, from_a_terminal()), console.showing(names):
-                steps.load(pipeline.spec)
-                _run_steps(pipeline, arguments, result, steps)
+                steps.load()
+                engine = Engine(pipeline.graph, steps.place, steps.run, pipeline.at_once or cpus())
+                if error := engine.run(arguments):
+                    result.fail(error)
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
             client.hurry()
@@ -150,26 +157,6 @@ def go(
     result.run_id, result.mlflow_page = record.run_id, record.page
     result.needs_ui = not record.is_on_a_server
     return result
-
-
-def _run_steps(pipeline: Pipeline, arguments: dict[str, Any], result: Result, steps: Steps) -> None:
-    local.init(
-        local.SubprocessRunner(use_venv=False),
-        pipeline_root=str(result.directory / "artifacts"),
-        workspace_root=str(result.workspace),
-        raise_on_error=True,
-    )
-    try:
-        with tamed(steps):
-            pipeline.graph(**arguments)
-    except TriremeError as error:
-        result.fail(error)
-    except RuntimeError as error:
-        # kfp says that a step has failed; we know already, and why.
-        if result.error is None:
-            said = " ".join(Text.from_ansi(str(error)).plain.split())
-            log = result.directory / "libraries.log"
-            result.fail(TriremeError(f"kfp cannot run this pipeline here: {said} See {log}"))
 
 
 class _Chatter(io.FileIO):

@@ -93,6 +93,11 @@ class Record:
             self._content["error"] = [str(error), error.detail, error.exit_status]
         self._write()
 
+    @property
+    def began(self) -> float:
+        """When the run began first, in seconds since the epoch."""
+        return float(self._content["started"])
+
     @staticmethod
     def mend(directory: Path, state: str) -> None:
         """Keeps that a run has ended so after all: nothing had failed but its way to MLflow."""

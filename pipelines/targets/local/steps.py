@@ -3,20 +3,16 @@
 import contextlib
 import hashlib
 import json
-import re
 import signal
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
-
-from google.protobuf import json_format
-from kfp.local import status, subprocess_task_handler
 
 from trireme.components import progress
 from trireme.components.errors import StepFailed, TriremeError
@@ -31,9 +27,11 @@ from trireme.components.tracking.environment import announced
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.training.frameworks.base import WAITING
 from trireme.components.training.lines import blocks
-from trireme.pipelines.compiling.steps import containers
+from trireme.graph.graph import Graph
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
+from trireme.pipelines.targets.local import commands, containers
+from trireme.pipelines.targets.local.engine import Call, Place, Values
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.runs import LOG
 from trireme.pipelines.targets.local.starting import (
@@ -45,37 +43,34 @@ from trireme.pipelines.targets.local.starting import (
 )
 
 LOOK = 0.5  # seconds between two looks how far a step is
+DONE = "done"  # the mark of a step that has finished
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
-
-_ITERATION = re.compile(r"-iteration-(\d+)(?=/)")
 
 
 class Steps:
-    """The steps of a run, which kfp.local starts: one after another, but for those in a loop.
+    """The steps of a run, which the engine starts.
 
-    A step that has finished leaves a mark beside its outputs. Where the run is resumed, kfp.local
+    A step that has finished leaves a mark beside its outputs. Where the run is resumed, the engine
     comes to the same step with the same inputs, and gets those outputs.
-
-    Args:
-        repeated: Tasks that run again even so, see ``compiling.steps.after_failures``.
     """
 
-    def __init__(
-        self, result: Result, record: PipelineRun, console: Console, repeated: set[str]
-    ) -> None:
+    def __init__(self, result: Result, record: PipelineRun, console: Console, graph: Graph) -> None:
         self._result, self._record, self._console = result, record, console
-        self._repeated = repeated
+        self._graph, self._repeated = graph, graph.after_failures
+        began = datetime.fromtimestamp(int(result.record.began), UTC)
+        self.place = Place(
+            result.name,
+            str(int(_digest(result.name), 16) % 10**16).zfill(16),
+            began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            result.directory / "artifacts",
+            result.workspace,
+        )
         self._running: dict[str, Process] = {}
         self._starter = Starter(self._warn)
         # What is printed comes before the failure after it.
         self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
         self._stopped = False
         self._recorded, self._shown = threading.Lock(), threading.Lock()
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run that kfp.local gives to steps, a number of 16 digits as its own are."""
-        return str(int(_digest(self._result.name), 16) % 10**16).zfill(16)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handles the first signal: ends all steps, lets no other start, raises ``Interrupted``."""
@@ -87,15 +82,11 @@ class Steps:
         self._starter.stop()
         interrupt(number, frame)
 
-    def load(self, spec: Any) -> None:
-        """Begins to load what the steps of a compiled pipeline need, beside those before them."""
+    def load(self) -> None:
+        """Begins to load what the steps of the pipeline need, beside those before them."""
         environment = WAITING | self._record.inherited | self._environment
-        for _, container in containers(spec):
-            # An empty value is left out in what kfp compiles, and so is a list that is empty.
-            fields = json_format.MessageToDict(container)
-            command = [*(fields.get("command") or []), *(fields.get("args") or [])]
-            variables = {each["name"]: each.get("value", "") for each in fields.get("env") or []}
-            if modules := modules_of(command, variables, fields["image"], {}):
+        for _, step in self._graph.steps:
+            if modules := modules_of(step.command_line, step.variables, step.image, {}):
                 with contextlib.suppress(OSError):  # which the step tells that needs it
                     self._starter.load(modules, environment)
 
@@ -103,37 +94,32 @@ class Steps:
         """Ends what has been loaded for steps."""
         self._starter.close()
 
-    def run(self, command: list[str], variables: dict[str, str], image: str) -> status.Status:
-        """Runs one step to its end, shows it and records it."""
+    def run(self, call: Call) -> tuple[Values, TriremeError | None]:
+        """Runs one step to its end, shows it and records it; see ``engine.Run``."""
         if self._stopped:
-            return status.Status.FAILURE
-        given = json.loads(command[command.index("--executor_input") + 1])
-        inputs, output = given["inputs"], Path(given["outputs"]["outputFile"])
-        task = output.parent.name
-        turns = [*map(int, _ITERATION.findall(str(output.relative_to(self._result.directory))))]
-        function = command[command.index("--function_to_execute") + 1]
-        step = function if is_ours(command) and function in NAMED else task
-        name = in_a_loop(step, *turns)
+            return {}, TriremeError(f"step {call.task} did not begin")
+        function = _function_of(call)
+        is_own = is_ours(call.step.command_line) and function in NAMED
+        name = in_a_loop(function if is_own else call.task, *call.turns)
         with self._shown:
-            self._console.started(name, step if turns else "")
-        mark = output.with_name("done")
-
-        def succeeded() -> None:
-            if task not in self._repeated:
-                output.parent.mkdir(parents=True, exist_ok=True)
-                mark.write_text(_seal(inputs, output))
-
+            self._console.started(name, call.task if call.turns else "")
+        mark = call.directory / DONE
         try:
-            if mark.exists() and mark.read_text() == _seal(inputs, output):
+            if mark.exists() and mark.read_text() == _seal(call):
                 self._kept(name)
-                return status.Status.SUCCESS
-            given = inputs.get("parameterValues", {})
-            modules = modules_of(command, variables, image, given)
-            return self._run(name, command, variables, given, modules, succeeded)
+                return commands.outputs(call), None
+            commands.prepare(call)
+            return self._run(name, call)
+        except TriremeError as error:
+            return {}, error
         except OSError as error:
             where = self._result.directory
-            self._result.fail(TriremeError(f"the run {where} cannot go on: {error}"))
-            return status.Status.FAILURE
+            return {}, TriremeError(f"the run {where} cannot go on: {error}")
+
+    def _mark(self, call: Call) -> None:
+        """Leaves the mark of a step that has finished."""
+        if call.task not in self._repeated:
+            (call.directory / DONE).write_text(_seal(call))
 
     def _kept(self, name: str) -> None:
         """Shows and records a step that had finished before the run was resumed."""
@@ -146,21 +132,20 @@ class Steps:
         with self._shown:
             self._console.ended(name, state, f"kept: {result}", before.get("seconds", 0.0))
 
-    def _run(
-        self,
-        name: str,
-        command: list[str],
-        variables: dict[str, str],
-        inputs: dict[str, Any],
-        modules: tuple[str, ...],
-        on_success: Callable[[], None],
-    ) -> status.Status:
+    def _run(self, name: str, call: Call) -> tuple[Values, TriremeError | None]:
         result = self._result
         journal.forget(result.workspace, name)  # what an earlier attempt has recorded
-        data = command.index("--executor_input") + 1
-        started_here = subprocess_task_handler.replace_python_executable(command, sys.executable)
-        command = [*started_here[:data], command[data], *started_here[data + 1 :]]
-        wanted = self._wanted(name, inputs)
+        variables = {
+            variable: commands.filled(value, call, self.place)
+            for variable, value in call.step.variables.items()
+        }
+        container = "" if call.step.is_python else f"{self.place.run}-{name}"
+        if container:
+            command = commands.in_a_container(call, self.place, container, variables)
+        else:
+            command = commands.command_line(call, self.place)
+        modules = modules_of(command, variables, call.step.image, call.values)
+        wanted = self._wanted(name, call.values)
         environment = self._record.step_started(name, Path(result.temporary), wanted)
         if not is_ours(command):
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
@@ -170,21 +155,30 @@ class Steps:
         start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists():  # of the try before
+            log.rename(log.with_name(f"output.{len([*log.parent.glob('output*.log')])}.log"))
         started, state, kills = time.monotonic(), "KILLED", oom_kills()
         exit_status, error = 0, None
         tail: list[str] = []
         resources: dict[str, float] = {}
         records: list[dict[str, Any]] = []
+        left: Values = {}
         try:
             with log.open("wb", buffering=0) as file:  # what a full disk does not take is lost
-                exit_status, resources, tail = self._followed(name, start, file)
+                exit_status, resources, tail = self._followed(name, call, start, file)
+            if not exit_status and not self._stopped:
+                left = commands.outputs(call)
             records = journal.read(result.workspace, name)
             if not self._stopped:
                 state = "FAILED" if exit_status or _last_record(records, "error") else "FINISHED"
+        except TriremeError as problem:
+            state, error, exit_status = "FAILED", problem, problem.exit_status
         except OSError as problem:
             state, error = "FAILED", TriremeError(f"step {name} cannot run: {problem}")
             raise
         finally:
+            if container and (exit_status or self._stopped):
+                containers.remove(container)
             records = records or journal.read(result.workspace, name)
             resources["duration_seconds"] = time.monotonic() - started
             if state == "FAILED" and not error:
@@ -197,7 +191,7 @@ class Steps:
                 began = ended - resources["duration_seconds"]
                 journal.write_for(result.workspace, name, state, error, log, began, ended)
             if state != "KILLED" and not exit_status:
-                on_success()  # before anybody is told that it is done
+                self._mark(call)  # before anybody is told that it is done
             # A trial that failed says more in its summary, and the sweep goes on.
             said = _last_record(records, "summary") or ""
             said = str(error) if error and (exit_status or not said) else said
@@ -206,9 +200,9 @@ class Steps:
                 result.record.step(name, state, resources, said)
             with self._shown:
                 self._console.ended(name, state, said)
-        if error and exit_status:
-            result.fail(error)
-        return status.Status.FAILURE if exit_status else status.Status.SUCCESS
+        if not exit_status:
+            return left, None
+        return {}, error or TriremeError(f"step {name} was ended")
 
     def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
         """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
@@ -222,19 +216,26 @@ class Steps:
         return None
 
     def _followed(
-        self, name: str, start: Callable[[], Process], log: IO[bytes]
+        self, name: str, call: Call, start: Callable[[], Process], log: IO[bytes]
     ) -> tuple[int, dict[str, float], list[str]]:
-        """Runs a process to its end; returns its status, what it used, and its last lines."""
-        process = None
+        """Runs a process to its end; returns its status, what it used, and its last lines.
+
+        Raises:
+            StepFailed: It ran longer than its pod may.
+        """
+        process, limit = None, int(call.step.pod.get("activeDeadlineSeconds", 0))
+        overdue = threading.Event()
         try:
             process = self._running[name] = start()
             with self._recorded:
                 self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
-            with self._showing_progress(name):
+            with self._showing_progress(name), _limited(process, limit, overdue):
                 tail = _follow(process, log, partial(self._show, name))
             used = wait_for(process)
+            if overdue.is_set():
+                raise StepFailed(f"step {name} ran longer than its time limit of {limit} s", "")
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
         except BaseException:
@@ -279,14 +280,40 @@ class Steps:
             self._console.lines(name, lines)
 
 
+@contextlib.contextmanager
+def _limited(process: Process, seconds: int, overdue: threading.Event) -> Iterator[None]:
+    """Ends a process that runs too long, and says so."""
+
+    def end() -> None:
+        overdue.set()
+        process.terminate()
+
+    timer = threading.Timer(seconds, end)
+    if seconds:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _function_of(call: Call) -> str:
+    """Returns the name of a step's function; empty if it is none."""
+    words = call.step.command_line
+    if not call.step.is_python:
+        return ""
+    return words[words.index("--function_to_execute") + 1]
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _seal(inputs: dict[str, Any], output: Path) -> str:
+def _seal(call: Call) -> str:
     """Returns what a step's mark holds: it fits these inputs, and outputs that are whole."""
-    outputs = output.read_text() if output.exists() else ""
-    return _digest(json.dumps(inputs, sort_keys=True) + outputs)
+    given, left = commands.executor_input(call)["inputs"], call.directory / commands.OUTPUT
+    outputs = left.read_text() if left.exists() else ""
+    return _digest(json.dumps(given, sort_keys=True) + outputs)
 
 
 def _signals_ignored() -> contextlib.AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import home
+from trireme.components.processes import cpus
 from trireme.pipelines.targets.base import OnLine, Prunable, Step, Target
 from trireme.pipelines.targets.local import runs
 from trireme.pipelines.targets.local.runs import LocalRun
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from trireme.pipelines.pipeline import Pipeline
     from trireme.pipelines.planning import Plan
     from trireme.pipelines.targets.local.result import Result
-
-AT_ONCE = 2
-"""Steps of a loop that kfp.local runs at the same time, however many the pipeline allows."""
 
 
 class Local(Target[LocalRun]):
@@ -118,7 +116,7 @@ class Local(Target[LocalRun]):
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
         _check_steps(pipeline)
-        return replace(plan, at_once=min(plan.at_once, AT_ONCE))
+        return replace(plan, at_once=min(plan.at_once, pipeline.at_once or cpus()))
 
 
 def _absolute(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -142,13 +140,16 @@ def _ended(result: "Result", console: "Console") -> int:
 
 
 def _check_steps(pipeline: "Pipeline") -> None:
-    """Refuses steps that only their image could run."""
-    from trireme.pipelines.compiling.steps import containers
+    """Refuses steps that nothing here can run."""
+    from trireme.graph.model import Importer
+    from trireme.pipelines.targets.local import containers
 
-    for path, container in containers(pipeline.spec):
-        if "--function_to_execute" not in [*container.fields["args"].list_value]:
+    for path, step in pipeline.graph.steps:
+        if not step.is_python:
+            containers.check(path[-1].name, step.image)
+    for path, task in pipeline.graph.leaves:
+        if isinstance(task.component, Importer) and task.component.is_downloaded:
             raise InputError(
-                f"{pipeline.name}: step {path[-1].name} runs a command of the image "
-                f"{container['image']}; on this machine steps run without images, so it needs "
-                "--target kfp or --target argo"
+                f"{pipeline.name}: step {path[-1].name} downloads an artifact to the workspace, "
+                "which needs --target kfp; the step dataset brings data to any of the three"
             )

@@ -209,7 +209,7 @@ def loops(
 
 @dsl.pipeline(name="deeper", pipeline_config=WITH_WORKSPACE)
 def deeper(names: list = ["a", "b"], nothing: list = []) -> None:  # noqa: B006
-    """A loop in a loop, and one over nothing: more than kfp.local 2.17 can."""
+    """A loop in a loop, and one over nothing."""
     with dsl.ParallelFor(names) as name, dsl.ParallelFor(["1", "2"]) as number:
         say(who=number, workspace=HERE, text=name)
         made = make(text=number)

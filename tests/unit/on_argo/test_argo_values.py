@@ -11,10 +11,9 @@ import yaml
 from argo_walker import Node, Walker, expanded
 from hypothesis import given
 from hypothesis import strategies as st
-from kfp import compiler
 
+from trireme.graph import reading
 from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
-from trireme.pipelines.targets.argo.reading import read
 
 PARTS = [
     "{{workflow.name}}",
@@ -75,10 +74,8 @@ class Echo(Walker):
 
 @cache
 def manifest() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory, "values.yaml")
-        compiler.Compiler().compile(argo_pipelines.values, str(file))
-        made: dict[str, Any] = yaml.safe_load(workflow_template(read(file)).to_yaml())
+    graph = reading.of_pipeline(argo_pipelines.values)
+    made: dict[str, Any] = yaml.safe_load(workflow_template(graph).to_yaml())
     return made
 
 

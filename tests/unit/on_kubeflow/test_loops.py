@@ -8,7 +8,7 @@ from kfp import dsl
 from trireme.components.errors import StepFailed
 from trireme.components.kubernetes.resources import NODE
 from trireme.components.kubernetes.step_pods import step_of
-from trireme.pipelines.compiling.steps import step_names, step_paths
+from trireme.graph import reading
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets.kubeflow import nodes
@@ -82,17 +82,16 @@ def place(kubeflow, untracked, request):
 
 
 def run(place, stream, *, wait):
-    pipeline = Pipeline("loops", loops)
+    pipeline = Pipeline("loops", reading.of_pipeline(loops))
     arguments = pipeline.complete({}, set())
     return place.run(pipeline, arguments, pipeline.name, Console(stream), wait=wait)
 
 
 def test_the_way_to_each_step_is_known():
-    spec = loops.pipeline_spec
-    assert step_names(spec) == ["split", "train", "check", "best"]
+    graph = reading.of_pipeline(loops)
+    assert graph.step_names == ["split", "train", "check", "best"]
     marked = {
-        name: [task.name for task in path if task.is_loop]
-        for name, path in step_paths(spec).items()
+        name: [task.name for task in path if task.is_loop] for name, path in graph.paths.items()
     }
     assert marked["check"] == ["for-loop-1", "for-loop-4"]
     assert (marked["train"], marked["best"]) == (["for-loop-1"], [])

@@ -1,0 +1,81 @@
+"""Steps that only their image could run: podman or docker runs it, where there is one."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+from trireme.components.errors import InputError
+from trireme.components.variables import expand
+
+ENGINES = ("podman", "docker")
+TRACKING = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
+"""Variables that a program in a container is given besides the step's own."""
+
+
+@cache
+def engine() -> str:
+    """Returns the command that runs containers here; empty where none can."""
+    found = filter(None, map(shutil.which, ENGINES))
+    return next((each for each in found if _works(each)), "")
+
+
+def check(step: str, image: str) -> None:
+    """Refuses a step that nothing here can run.
+
+    Raises:
+        InputError: There is neither podman nor docker, or it does not answer.
+    """
+    if not engine():
+        raise InputError(
+            f"step {step} runs a command of the image {image}, which needs podman or docker on "
+            "this machine, and neither answers; --target kfp or --target argo run it on a cluster"
+        )
+
+
+def command(
+    name: str,
+    image: str,
+    words: list[str],
+    arguments: list[str],
+    variables: dict[str, str],
+    folders: Collection[Path],
+) -> list[str]:
+    """Returns what runs a container as Kubernetes would, with this machine's network.
+
+    Args:
+        name: The container's name, by which ``remove`` finds it.
+        words: What runs in place of the image's own program; none for that.
+        arguments: Its arguments; none for the image's own, if words are none either.
+        variables: Those of the step; their values are taken from the environment, and so are in
+            no list of processes.
+        folders: What it sees of this machine, at the same places.
+    """
+    made = [engine(), "run", "--rm", "--name", name, "--network", "host"]
+    if Path(engine()).name == "docker":
+        made += ["--user", f"{os.getuid()}:{os.getgid()}"]
+    elif os.getuid():
+        made += ["--userns", "keep-id"]
+    for folder in folders:
+        made += ["--volume", f"{folder}:{folder}"]
+    for variable in (*variables, *TRACKING):
+        made += ["--env", variable]
+    words = [expand(word, variables) for word in words]
+    if words:
+        made += ["--entrypoint", words[0]]
+    return [*made, image, *words[1:], *(expand(word, variables) for word in arguments)]
+
+
+def remove(name: str) -> None:
+    """Removes what is left of a container that was ended."""
+    subprocess.run([engine(), "rm", "--force", name], capture_output=True, check=False)
+
+
+def _works(command: str) -> bool:
+    try:
+        done = subprocess.run([command, "info"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

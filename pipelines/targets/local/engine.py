@@ -1,0 +1,477 @@
+"""Walk a pipeline's graph here: what runs when, and what it is given.
+
+One thread decides; steps run in others, as many at once as is allowed. What is alike for the same
+graph on Kubeflow and Argo:
+
+- A task begins when all that it comes after has succeeded. After a failure in a group nothing more
+  of it begins but what runs after failures; what has begun goes on to its end, as do all turns of a
+  loop without a limit. A group in which a task has failed has failed.
+- A task is skipped where its condition is false, and where one that it comes after was skipped.
+- An output that was not left is ABSENT: an input that may be left out is then, any other fails.
+"""
+
+import heapq
+import itertools
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trireme.components.errors import InputError, TriremeError
+from trireme.graph import values
+from trireme.graph.conditions import holds
+from trireme.graph.graph import Graph
+from trireme.graph.model import (
+    ABSENT,
+    Artifact,
+    Component,
+    Constant,
+    Group,
+    Importer,
+    InputOf,
+    OutputOf,
+    Parameter,
+    StatusOf,
+    Step,
+    Task,
+)
+
+SUCCEEDED, FAILED, SKIPPED = "SUCCEEDED", "FAILED", "SKIPPED"
+
+Values = dict[str, Any]
+Ended = Callable[["Outcome"], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task has ended, and what it has left."""
+
+    state: str
+    outputs: Values = field(default_factory=dict)
+    error: TriremeError | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run is.
+
+    Attributes:
+        run: Its name.
+        id: What stands for its id, as long as there is none of Kubeflow's.
+        began: When it began, as kfp writes it.
+        artifacts: The folder of all that steps leave.
+        workspace: The run workspace.
+    """
+
+    run: str
+    id: str
+    began: str
+    artifacts: Path
+    workspace: Path
+
+    def placeholder(self, inside: str, task: str) -> Any:
+        """Returns what a placeholder stands for that every task may have; ABSENT if it is none."""
+        return {
+            ".pipeline_job_name": self.run,
+            ".pipeline_job_resource_name": self.run,
+            ".pipeline_job_uuid": self.id,
+            ".pipeline_job_create_time_utc": self.began,
+            ".pipeline_job_schedule_time_utc": self.began,
+            ".pipeline_root": str(self.artifacts),
+            ".pipeline_task_name": task,
+            ".pipeline_task_uuid": f"{self.id}-{task}",
+            ".workspace_path": str(self.workspace),
+        }.get(inside, ABSENT)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step that is to run.
+
+    Attributes:
+        turns: The numbers of the turns of the loops around it, from the outside.
+        directory: The folder of its outputs.
+        values, artifacts: Its inputs.
+    """
+
+    task: str
+    turns: tuple[int, ...]
+    step: Step
+    directory: Path
+    values: Values
+    artifacts: dict[str, list[Values]]
+
+
+Run = Callable[[Call], tuple[Values, TriremeError | None]]
+"""Runs a step; returns its outputs, or why it has failed."""
+
+
+class Engine:
+    """Runs a pipeline.
+
+    Args:
+        run: Called in threads.
+        at_once: How many steps run at the same time.
+    """
+
+    def __init__(self, graph: Graph, place: Place, run: Run, at_once: int) -> None:
+        self.place, self._graph, self._run = place, graph, run
+        self._at_once = at_once
+        self._done: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._outcome: Outcome | None = None
+
+    def run(self, arguments: Values) -> TriremeError | None:
+        """Runs all of it; returns the first failure, which ended it."""
+        root = self._graph.root
+        scope = {name: value for name, value in arguments.items() if value is not None}
+        directory = self.place.artifacts / self._graph.name
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="step") as self._pool:
+            try:
+                _Group(self, root, scope, {}, directory, (), self._end).begin()
+                while self._outcome is None:
+                    self._next()()
+            except BaseException:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return self._outcome.error
+
+    def submit(self, call: Call, ended: Ended) -> None:
+        """Has a step run as soon as there is room."""
+
+        def tell(future: "Future[tuple[Values, TriremeError | None]]") -> None:
+            if not future.cancelled():
+                self._done.put(lambda: ended(_outcome(*future.result())))
+
+        self._pool.submit(self._run, call).add_done_callback(tell)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Has something done next by the thread that decides, however deep it is in the graph."""
+        self._done.put(work)
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Has something done later, by the thread that decides."""
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._numbers), work))
+
+    def _next(self) -> Callable[[], None]:
+        """Waits for the next thing to be done."""
+        while True:
+            wait = self._later[0][0] - time.monotonic() if self._later else None
+            try:
+                if wait is None or wait > 0:
+                    return self._done.get(timeout=wait)
+            except queue.Empty:
+                pass
+            return heapq.heappop(self._later)[2]
+
+    def _end(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+
+def _outcome(outputs: Values, error: TriremeError | None) -> Outcome:
+    return Outcome(FAILED if error else SUCCEEDED, outputs, error)
+
+
+class _Group:
+    """The tasks of a group, one time: the pipeline, one in it, a branch, a turn of a loop.
+
+    Args:
+        scope, artifacts: Its inputs.
+        ended: Told when all of it has ended.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        group: Group,
+        scope: Values,
+        artifacts: dict[str, list[Values]],
+        directory: Path,
+        turns: tuple[int, ...],
+        ended: Ended,
+    ) -> None:
+        self._engine, self._group, self._ended = engine, group, ended
+        self._scope: Values = {**scope, **artifacts}
+        self._directory, self._turns = directory, turns
+        self._left = {name: len(task.after) for name, task in group.tasks.items()}
+        self._has_failed = False
+        self._outcomes: dict[str, Outcome] = {}
+
+    def begin(self) -> None:
+        """Begins the tasks that come after nothing."""
+        for task in self._group.in_order:
+            if not task.after:
+                self._begin(task)
+
+    def _begin(self, task: Task) -> None:
+        """Begins a task before which all has ended, or skips it."""
+        ended = partial(self._after, task)
+        is_let = all(self._outcomes[name].state == SUCCEEDED for name in task.after)
+        if task.runs_after_failure or (is_let and not self._has_failed):
+            _Attempts(self._engine, task, partial(self._start, task), ended).begin()
+        else:
+            self._engine.soon(partial(ended, Outcome(SKIPPED)))
+
+    def _after(self, task: Task, outcome: Outcome) -> None:
+        self._outcomes[task.name] = outcome
+        self._has_failed |= outcome.state == FAILED
+        for name in self._group.following[task.name]:
+            self._left[name] -= 1
+            if not self._left[name]:
+                self._begin(self._group.tasks[name])
+        if len(self._outcomes) == len(self._left):
+            self._ended(self._outcome())
+
+    def _start(self, task: Task, ended: Ended) -> None:
+        """Begins a task once."""
+        try:
+            given, artifacts = self._given(task)
+            if task.condition and not holds(task.condition, given, task.name):
+                self._engine.soon(partial(ended, Outcome(SKIPPED)))
+            elif task.loop:
+                directory, turns = self._directory, self._turns
+                _Turns(self._engine, task, given, artifacts, directory, turns, ended).begin()
+            else:
+                directory = self._directory / task.name
+                _begin(self._engine, task, given, artifacts, directory, self._turns, ended)
+        except InputError as error:
+            self._engine.soon(partial(ended, Outcome(FAILED, error=error)))
+
+    def _given(self, task: Task) -> tuple[Values, dict[str, list[Values]]]:
+        """Returns what a task is given: its values, and its artifacts."""
+        given: Values = {}
+        for name, one in task.inputs.items():
+            if isinstance(one.source, Constant):
+                continue
+            value = self._value(one.source)
+            if one.member and value is not ABSENT:
+                value = values.member_of(value, one.member, _where(task, name))
+            given[name] = value
+        for name, one in task.inputs.items():  # which may refer to the others
+            if isinstance(one.source, Constant):
+                fill = partial(self._placeholder, task, given)
+                given[name] = values.filled(one.source.value, fill)
+        items = task.loop.items.name if task.loop and isinstance(task.loop.items, InputOf) else ""
+        made, artifacts = {}, {}
+        for name, value in given.items():
+            definition = task.component.inputs.get(name)
+            if value is ABSENT or value is None:
+                if name != items and not _may_be_left_out(definition):
+                    raise InputError(f"{_where(task, name)}: there is no value for it")
+            elif task.inputs[name].is_artifact:
+                artifacts[name] = value
+            elif task.loop and name == items:
+                made[name] = value
+            else:
+                made[name] = values.accepted(value, definition, _where(task, name))
+        if isinstance(task.component, Group):
+            made = _defaults(task.component) | made
+        return made, artifacts
+
+    def _value(self, source: InputOf | OutputOf | StatusOf) -> Any:
+        if isinstance(source, InputOf):
+            return self._scope.get(source.name, ABSENT)
+        outcome = self._outcomes[source.task]
+        if isinstance(source, OutputOf):
+            return outcome.outputs.get(source.key, ABSENT)
+        error = {"message": str(outcome.error)} if outcome.error else {}
+        return {
+            "state": outcome.state,
+            "error": error,
+            "pipelineJobResourceName": self._engine.place.run,
+            "pipelineTaskName": source.task,
+        }
+
+    def _placeholder(self, task: Task, given: Values, inside: str) -> Any:
+        value = self._engine.place.placeholder(inside, task.name)
+        if value is ABSENT:
+            value = values.input_named(inside, given)
+        if value is ABSENT:
+            raise InputError(f"task {task.name}: there is no value for {{{{${inside}}}}}")
+        return value
+
+    def _outcome(self) -> Outcome:
+        """Returns how the group has ended."""
+        if self._has_failed:  # the first is why, in the order in which they have ended
+            failed = (one for one in self._outcomes.values() if one.state == FAILED)
+            return Outcome(FAILED, error=next(failed).error)
+        outputs = {}
+        for name, sources in self._group.given.items():
+            found = (self._outcomes[one.task].outputs.get(one.key, ABSENT) for one in sources)
+            left = next((one for one in found if one is not ABSENT), ABSENT)
+            if left is not ABSENT:
+                outputs[name] = left
+        return Outcome(SUCCEEDED, outputs)
+
+
+def _begin(
+    engine: Engine,
+    task: Task,
+    given: Values,
+    artifacts: dict[str, list[Values]],
+    directory: Path,
+    turns: tuple[int, ...],
+    ended: Ended,
+) -> None:
+    """Begins what a task is of."""
+    component = task.component
+    if isinstance(component, Group):
+        _Group(engine, component, given, artifacts, directory, turns, ended).begin()
+    elif isinstance(component, Importer):
+        imported = Outcome(SUCCEEDED, _imported(engine, task, component, given))
+        engine.soon(partial(ended, imported))
+    else:
+        assert isinstance(component, Step)
+        engine.submit(Call(task.name, turns, component, directory, given, artifacts), ended)
+
+
+class _Attempts:
+    """A task that is tried again when it has failed.
+
+    Args:
+        start: Begins it once.
+        ended: Told how it has ended at last.
+    """
+
+    def __init__(
+        self, engine: Engine, task: Task, start: Callable[[Ended], None], ended: Ended
+    ) -> None:
+        self._engine, self._retry, self._start, self._ended = engine, task.retry, start, ended
+        self._number, self._began = 0, time.monotonic()
+
+    def begin(self) -> None:
+        """Begins the next try."""
+        self._start(self._after)
+
+    def _after(self, outcome: Outcome) -> None:
+        retry = self._retry
+        if outcome.state != FAILED or retry is None or self._number >= retry.times:
+            self._ended(outcome)
+            return
+        pause = retry.pause(self._number)
+        if retry.within and time.monotonic() + pause > self._began + retry.within:
+            self._ended(outcome)
+            return
+        self._number += 1
+        self._engine.later(pause, self.begin)
+
+
+class _Turns:
+    """A loop, whose turns begin as many at once as it says."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        task: Task,
+        given: Values,
+        artifacts: dict[str, list[Values]],
+        directory: Path,
+        turns: tuple[int, ...],
+        ended: Ended,
+    ) -> None:
+        assert task.loop
+        self._engine, self._task, self._loop, self._ended = engine, task, task.loop, ended
+        self._given, self._artifacts = given, artifacts
+        self._directory, self._turns = directory, turns
+        self._items = self._all_items()
+        self._outcomes: dict[int, Outcome] = {}
+        self._begun, self._has_failed = 0, False
+
+    def begin(self) -> None:
+        """Begins the first turns; ends at once where there are none."""
+        if not self._items:
+            self._engine.soon(partial(self._ended, self._outcome()))
+        for _ in range(min(self._loop.limit or len(self._items), len(self._items))):
+            self._begin()
+
+    def _all_items(self) -> list[Any]:
+        where = f"task {self._task.name}"
+        if isinstance(self._loop.items, Constant):
+            items = self._loop.items.value
+        elif self._loop.is_of_artifacts:
+            return [[one] for one in self._artifacts.get(self._loop.items.name, [])]
+        elif (name := self._loop.items.name) in self._given:
+            items = values.items_of(self._given[name], where)
+        else:
+            raise InputError(f"{_where(self._task, name)}: there is no value for it")
+        definition = self._task.component.inputs.get(self._loop.item)
+        return [
+            values.accepted(item, definition, f"{where}: item {number}")
+            for number, item in enumerate(items)
+        ]
+
+    def _after(self, number: int, outcome: Outcome) -> None:
+        self._outcomes[number] = outcome
+        self._has_failed |= outcome.state == FAILED
+        if self._begun < len(self._items) and not self._has_failed:
+            self._begin()
+        elif len(self._outcomes) == self._begun:
+            self._ended(self._outcome())
+
+    def _begin(self) -> None:
+        """Begins the next turn."""
+        number = self._begun
+        self._begun += 1
+        ended = partial(self._after, number)
+        task, item = self._task, self._loop.item
+        given, artifacts = dict(self._given), dict(self._artifacts)
+        if self._loop.is_of_artifacts:
+            artifacts[item] = self._items[number]
+        else:
+            given[item] = self._items[number]
+        directory = self._directory / f"{task.name}-iteration-{number}"
+        turns = (*self._turns, number)
+        _begin(self._engine, task, given, artifacts, directory, turns, ended)
+
+    def _outcome(self) -> Outcome:
+        ordered = [self._outcomes[number] for number in sorted(self._outcomes)]
+        failed = [one for one in ordered if one.state == FAILED]
+        if failed:
+            return Outcome(FAILED, error=failed[0].error)
+        outputs: Values = {}
+        for name, definition in self._task.component.outputs.items():
+            left = [one.outputs.get(name) for one in ordered]
+            if isinstance(definition, Artifact):
+                left = [artifact for each in left for artifact in each or []]
+            outputs[name] = left
+        return Outcome(SUCCEEDED, outputs)
+
+
+def _imported(engine: Engine, task: Task, importer: Importer, given: Values) -> Values:
+    """Returns the artifact that an importer stands for."""
+
+    def value_of(inside: str) -> Any:
+        found = values.input_named(inside, given)
+        return engine.place.placeholder(inside, task.name) if found is ABSENT else found
+
+    uri = given[importer.uri.name] if isinstance(importer.uri, InputOf) else importer.uri.value
+    artifact = {
+        "name": "artifact",
+        "type": importer.schema,
+        "uri": values.filled(uri, value_of),
+        "metadata": values.filled(importer.metadata, value_of),
+    }
+    return {name: [artifact] for name in importer.output_artifacts}
+
+
+def _defaults(component: Component) -> Values:
+    return {
+        name: one.default
+        for name, one in component.input_parameters.items()
+        if one.default is not ABSENT and one.default is not None
+    }
+
+
+def _may_be_left_out(definition: Parameter | Artifact | None) -> bool:
+    if isinstance(definition, Parameter):
+        return definition.is_optional or definition.default is not ABSENT
+    return definition is not None and definition.is_optional
+
+
+def _where(task: Task, name: str) -> str:
+    return f"task {task.name}: its input {name.removeprefix('pipelinechannel--')}"

@@ -1,0 +1,115 @@
+"""Values on their way from task to task, as Kubeflow's driver hands them on.
+
+https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/v2/driver/resolve.go
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trireme.components.errors import InputError
+from trireme.components.json_values import whole
+from trireme.graph.model import ABSENT, Artifact, Parameter
+from trireme.graph.placeholders import keyed, pieces
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "NUMBER_INTEGER": ((int, float), "number"),
+    "NUMBER_DOUBLE": ((int, float), "number"),
+    "BOOLEAN": (bool, "true or false"),
+    "LIST": (list, "list"),
+    "STRUCT": (dict, "object"),
+    "TASK_FINAL_STATUS": (dict, "object"),
+    "TASK_CONFIG": (dict, "object"),
+}
+
+
+def accepted(value: Any, definition: Parameter | Artifact | None, where: str) -> Any:
+    """Returns a value as an input takes it: any becomes text where text is wanted.
+
+    Raises:
+        InputError: It is of another type, or none of the choices.
+    """
+    if not isinstance(definition, Parameter):
+        return value
+    if definition.type == "STRING":
+        value = value if isinstance(value, str) else text_of(value)
+    elif definition.type in _KINDS:
+        kind, words = _KINDS[definition.type]
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise InputError(f"{where}: {_shown(value)} is not a {words}")
+        if definition.type == "NUMBER_INTEGER":
+            value = whole(value)
+    if definition.choices and value not in definition.choices:
+        choices = ", ".join(map(text_of, definition.choices))
+        raise InputError(f"{where}: {_shown(value)} is not one of {choices}")
+    return value
+
+
+def text_of(value: Any) -> str:
+    """Returns a value in a text: whole numbers without a point, others and the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(whole(value), ensure_ascii=False)
+
+
+def member_of(value: Any, name: str, where: str) -> Any:
+    """Returns a member of an object, or of the JSON of one.
+
+    Raises:
+        InputError: There is no such member.
+    """
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except ValueError:
+            found = None
+    if not isinstance(found, dict) or name not in found:
+        raise InputError(f"{where}: {_shown(value)} has no member {name!r}")
+    return found[name]
+
+
+def filled(constant: Any, value_of: Callable[[str], Any]) -> Any:
+    """Returns a constant whose placeholders are filled, in texts at any depth.
+
+    Args:
+        value_of: Returns what the inside of a placeholder stands for.
+    """
+    if isinstance(constant, str):
+        found = pieces(constant)
+        if len(found) == 1 and found[0][0]:
+            return value_of(found[0][1])
+        return "".join(text_of(value_of(one)) if is_one else one for is_one, one in found)
+    if isinstance(constant, Mapping):
+        return {filled(key, value_of): filled(one, value_of) for key, one in constant.items()}
+    if isinstance(constant, list):
+        return [filled(one, value_of) for one in constant]
+    return constant
+
+
+def items_of(value: Any, where: str) -> list[Any]:
+    """Returns what a loop goes over: a list, or the JSON of one.
+
+    Raises:
+        InputError: It is something else.
+    """
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except ValueError:
+            found = None
+    if not isinstance(found, list):
+        raise InputError(f"{where}: {_shown(value)} is not a list, which a loop goes over")
+    return found
+
+
+def input_named(inside: str, inputs: Mapping[str, Any]) -> Any:
+    """Returns the input value that a placeholder asks for; ABSENT where it asks for another."""
+    reference = keyed(inside)
+    if reference and reference[:2] == ("inputs", "parameters"):
+        return inputs.get(reference.key, ABSENT)
+    return ABSENT
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else f"{text[:100]}..."
