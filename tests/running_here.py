@@ -21,9 +21,20 @@ class Ran(NamedTuple):
     said: dict[str, list[str]]
 
     @property
+    def lines(self) -> list[str]:
+        """All that steps have said."""
+        return [line for lines in self.said.values() for line in lines]
+
+    @property
     def steps(self) -> list[str]:
         """The names of the steps that have begun, with their turns, sorted."""
         return sorted("-".join([call.task, *map(str, call.turns)]) for call in self.calls)
+
+
+def said_in(output: str) -> list[str]:
+    """Returns the lines of a step's output that say what it was given."""
+    lines = output.splitlines()
+    return [line.removeprefix("SAY ") for line in lines if line.startswith("SAY ")]
 
 
 def place_in(directory: Path) -> Place:
@@ -58,10 +69,7 @@ def run(
             text=True,
         )
         with one_at_a_time:
-            lines = done.stdout.splitlines()
-            said.setdefault(call.task, []).extend(
-                line.removeprefix("SAY ") for line in lines if line.startswith("SAY ")
-            )
+            said.setdefault(call.task, []).extend(said_in(done.stdout))
         if done.returncode:
             return {}, TriremeError(done.stderr.strip().rpartition("\n")[2])
         return commands.outputs(call), None

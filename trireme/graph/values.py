@@ -47,7 +47,9 @@ def accepted(value: Any, definition: Parameter | Artifact | None, where: str) ->
 
 def text_of(value: Any) -> str:
     """Returns a value in a text: whole numbers without a point, others and the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(whole(value), ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(whole(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def member_of(value: Any, name: str, where: str) -> Any:

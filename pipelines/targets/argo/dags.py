@@ -133,6 +133,8 @@ class Dag:
         """Whether a task can be another's exit hook, which runs when a run is stopped, too."""
         if len(upstream) != 1 or self._calls[upstream[0]].hooks:
             return False
+        if any(isinstance(one.source, OutputOf) for one in task.inputs.values()):
+            return False  # Argo 4.1.2 leaves an expression as it is where a hook's task has failed
         return not any(task.name in other.after for other in self.group.tasks.values())
 
     def _nested(self, call: Call, group: Group) -> tuple[models.Template, dict[str, Value]]:

@@ -16,7 +16,7 @@ from trireme.pipelines.targets.argo.expressions import (
     to_json,
 )
 from trireme.pipelines.targets.argo.placeholders import DIRECTORY
-from trireme.pipelines.targets.argo.scope import as_text
+from trireme.pipelines.targets.argo.scope import as_json, as_text
 from trireme.pipelines.targets.argo.templates import (
     Call,
     call_arguments,
@@ -64,6 +64,9 @@ def template(
             values[key] = call.given[key]
             arguments.pop(key, None)
         items = parameter(inputs.get(key, key)).native
+        listed = call.component.input_parameters.get(key)
+        if listed and listed.type == "STRING":  # of a field nobody knows the type
+            items = as_json(items)
         turn["withParam"] = _items(items, kind, loop.is_of_artifacts)
     arguments[inputs[loop.item]] = json_value(_ITEM)
     directory = inner_directory(call.directory)

@@ -50,7 +50,7 @@ class Scope:
                 default = Constant(value=defined.default)
                 value = Value(f"({value.native} ?? {default.native})")
             if one.member:
-                selected = member(value.native, one.member)
+                selected = member(as_json(value.native), one.member)
                 is_text = defined is not None and defined.type == "STRING"
                 value = Value(as_text(selected) if is_text else selected)
             values[key] = value
@@ -121,6 +121,11 @@ def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str
     if reference and reference[:2] == ("inputs", "parameters") and reference.key in inputs:
         return inputs[reference.key]
     raise NotOnArgo(f"task {task}", f"the placeholder {{{{${inside}}}}} in a constant")
+
+
+def as_json(value: str) -> str:
+    """Returns an expression for a value that may be the JSON of it."""
+    return f"map([{value}], type(#) == 'string' ? fromJSON(#) : #)[0]"
 
 
 def as_text(value: str) -> str:

@@ -17,12 +17,12 @@ from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.graph.model import StepPath
-from trireme.pipelines.compiling import ir
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.base import OnLine, Step, Version
 from trireme.pipelines.targets.kubeflow import (
     KUBEFLOW,
+    compiling,
     experiments,
     logs,
     nodes,
@@ -95,7 +95,7 @@ class Kubeflow(Remote[Run]):
         return self._server.namespace or KUBEFLOW
 
     def compile(self, pipeline: Pipeline, directory: Path) -> Path:
-        return ir.write(pipeline, directory)
+        return compiling.write(pipeline, directory)
 
     def upload(self, pipeline: Pipeline) -> Version:
         return uploading.upload(self.connection, pipeline)
@@ -207,6 +207,7 @@ class Kubeflow(Remote[Run]):
         return KubeflowSchedules(lambda: self.connection, self._time_zone)
 
     def plan(self, plan: "Plan", pipeline: Pipeline) -> "Plan":
+        compiling.check(pipeline.graph)
         account = RUNNER if self.namespace == KUBEFLOW else EDITOR
         needed = [Needed("ServiceAccount", account), Needed("Secret", SECRET, optional=True)]
         facts = plan.facts | {"MLflow": RECORDED}

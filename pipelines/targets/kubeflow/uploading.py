@@ -10,9 +10,9 @@ from typing import Any
 
 from trireme.components.checkout.command import git
 from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.pipelines.compiling import ir
 from trireme.pipelines.pipeline import Pipeline
 from trireme.pipelines.targets import base
+from trireme.pipelines.targets.kubeflow import compiling
 from trireme.pipelines.targets.kubeflow.connection import Connection
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
@@ -36,7 +36,7 @@ class Version(base.Version):
 def upload(connection: Connection, pipeline: Pipeline) -> Version:
     """Uploads a pipeline, unless the server has the same content already."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        file = ir.write(pipeline, Path(directory))
+        file = compiling.write(pipeline, Path(directory))
         content = _content(file)
         pipeline_id = _pipeline(connection, pipeline)
         found = _find(connection, pipeline_id, content)
@@ -49,7 +49,7 @@ def upload(connection: Connection, pipeline: Pipeline) -> Version:
 def preview(connection: Connection, pipeline: Pipeline) -> Version:
     """Returns the version that ``upload`` would return, with no id where it has to be uploaded."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        content = _content(ir.write(pipeline, Path(directory)))
+        content = _content(compiling.write(pipeline, Path(directory)))
     pipeline_id = find_pipeline(connection, pipeline.name)
     if found := _find(connection, pipeline_id, content) if pipeline_id else None:
         return _version(connection, found, is_new=False)

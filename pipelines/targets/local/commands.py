@@ -1,6 +1,7 @@
 """The command of a step here: kfp's placeholders filled, its inputs and outputs as files."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from trireme.pipelines.targets.local.engine import Call, Place, Values
 
 OUTPUT = "executor_output.json"
 """What kfp's executor leaves in the folder of a step."""
+
+_KFP = re.compile(r"'kfp==[^']*'")
+"""What kfp's shell command installs before: the executor, which is here, and may be another one."""
 
 _PROGRAM = '"$program_path/ephemeral_component.py"'
 """What is in kfp's shell command before the source of the step's function."""
@@ -47,7 +51,9 @@ def command_line(call: Call, place: Place, python: str = sys.executable) -> list
     made: list[str] = []
     is_source = False
     for word in _words(call.step.command_line, call):
-        made.append(word if is_source else filled(word.replace("python3", python), call, place))
+        if not is_source:
+            word = _KFP.sub("'kfp'", word).replace("python3", python)
+        made.append(word if is_source else filled(word, call, place))
         is_source = _PROGRAM in word
     return made
 

@@ -1,14 +1,21 @@
-"""What runs here, how often, with which inputs, and how it ends: with kfp's own executor."""
+"""What the engine here does that no engine is alike in, and what it does at once.
 
+What comes of each construct is in test_constructs.py.
+"""
+
+import dataclasses
 import threading
 from collections import Counter
 
 import odd_pipelines
 import pytest
 import running_here
+from kfp import dsl
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.graph import reading, writing
+from trireme.graph.model import Retry
+from trireme.pipelines.targets.local import commands
 
 pytestmark = pytest.mark.slow
 
@@ -24,77 +31,30 @@ def ran(tmp_path):
     return run
 
 
-def test_an_item_in_a_text_in_an_exit_handler(ran):
-    done = ran(odd_pipelines.item_in_text)
-    assert (done.error, sorted(done.said["say"])) == (None, ["item A", "item B"])
-    assert done.said["last"] == ["done SUCCEEDED exit-handler-1 None"]
+def test_how_the_rest_has_ended_is_told(tmp_path):
+    graph = reading.of_pipeline(odd_pipelines.failing)
+
+    def play(call):
+        if call.values.get("n") == 13:
+            raise TriremeError("13 is bad")
+        return {"Output": 1}
+
+    done = running_here.played(graph, tmp_path, play)
+    (last,) = [call for call in done.calls if call.task == "last"]
+    assert last.values["status"] == {
+        "state": "FAILED",
+        "error": {"message": "13 is bad"},
+        "pipelineJobResourceName": "a-run",
+        "pipelineTaskName": "exit-handler-1",
+    }
 
 
-def test_fields_and_items_of_fields_in_texts(ran):
-    done = ran(odd_pipelines.field_in_text)
-    assert done.error is None
-    assert (done.said["say"], sorted(done.said["say-2"])) == (["of a"], ["a: 1", "a: 2"])
-
-
-def test_a_loop_over_the_item_of_another(ran):
-    done = ran(odd_pipelines.nested_items)
-    assert done.error is None
-    assert sorted(done.said["say"]) == ["cell a", "cell b", "cell c"]
-    assert sorted(done.said["cell-of"]) == ["a of ['a', 'b']", "b of ['a', 'b']", "c of ['c']"]
+def test_turns_of_loops_are_counted(tmp_path):
+    graph = reading.of_pipeline(odd_pipelines.nested_items)
+    done = running_here.played(graph, tmp_path, lambda call: {"Output": [["a", "b"], ["c"]]})
     assert {"say-0-0", "say-0-1", "say-1-0"} <= {*done.steps}
-
-
-def test_what_is_outside_of_groups_in_texts(ran):
-    done = ran(odd_pipelines.outside_in_text)
-    assert (done.error, sorted(done.said["say"])) == (None, ["x w", "y w"])
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (
-            {},
-            [
-                *("quote", "same", "differs", "real > 0", "real >= 1", "whole >= limit"),
-                *("whole is text 2", "off and small"),
-            ],
-        ),
-        (
-            {"word": 'a\\b"c\nd', "limit": 2.5, "n": 1, "on": True},
-            ["escapes", "same", "differs", "real > 0", "real >= 1", "whole < limit", "on"],
-        ),
-        (
-            {"word": "' or ''=='", "other": "' or ''=='", "n": 6},
-            ["same", "real > 0", "real >= 1", "whole >= limit", "n > 5"],
-        ),
-    ],
-)
-def test_conditions_of_every_type(ran, given, said):
-    done = ran(odd_pipelines.comparisons, **given)
-    assert done.error is None
-    every = [line for task, lines in done.said.items() if task.startswith("say-") for line in lines]
-    assert sorted(every) == sorted(said)
-
-
-def test_a_condition_on_a_field(ran):
-    done = ran(odd_pipelines.fields)
-    assert (done.error, done.said) == (None, {"say": ["is a"], "show": ["'is not a'"]})
-    assert done.steps == ["say-0", "show-1"]
-
-
-@pytest.mark.parametrize("side", ["heads", "tails", "edge"])
-def test_one_of_values_and_of_artifacts(ran, side):
-    done = ran(odd_pipelines.one_of, side=side)
-    assert (done.error, done.said["show"]) == (None, [f"'{side}'"])
-    assert done.said["read"] == [f"{side.upper()} {side}"]
-    assert len(done.calls) == 4
-
-
-def test_pipelines_as_steps(ran):
-    done = ran(odd_pipelines.of_pipelines)
-    assert done.error is None
-    said = [line for task, lines in done.said.items() if "show" in task for line in lines]
-    assert sorted(said) == ["'a'", "'b'", "'h'", "'t'"]
+    directories = {str(call.directory.relative_to(tmp_path)) for call in done.calls}
+    assert len(directories) == len(done.calls) == 7
 
 
 def test_groups_that_kfp_confuses_are_refused_and_run_as_parts(ran):
@@ -105,44 +65,31 @@ def test_groups_that_kfp_confuses_are_refused_and_run_as_parts(ran):
     assert sorted([*done.said["show"], *done.said["show-2"]]) == ["'heads'", "'t'"]
 
 
-def test_a_turn_that_fails_leaves_the_others_and_the_exit_handler(ran):
-    done = ran(odd_pipelines.failing)
-    assert str(done.error) == "ValueError: 13 is bad"
-    assert sorted(done.said["number"]) == ["1", "3"]
-    assert done.said["last"] == ["done FAILED exit-handler-1 ValueError: 13 is bad"]
+def test_a_step_that_keeps_failing_is_given_up(ran):
+    done = ran(odd_pipelines.retried, times=9)
+    assert done.error is not None
+    assert done.said["flaky"] == [f"try {n}" for n in (1, 2, 3, 4)]
     assert "say" not in done.said
 
 
-def test_an_ignored_failure_fails_the_run_and_what_follows_has_its_default(ran):
-    done = ran(odd_pipelines.ignoring)
-    assert str(done.error) == "ValueError: 13 is bad"
-    assert done.said["anyway"] == ["7"]
+@pytest.mark.parametrize(
+    ("retry", "tries"),
+    [
+        (Retry(2), 3),
+        (Retry(9, delay=0.1, factor=2.0, within=0.5), 3),  # 0.1 and 0.2, but no 0.4 s more
+    ],
+)
+def test_pauses_between_tries_grow_and_come_to_an_end(tmp_path, retry, tries):
+    graph = reading.of_pipeline(odd_pipelines.ignoring)
+    number = dataclasses.replace(graph.root.tasks["number"], retry=retry)
+    root = dataclasses.replace(graph.root, tasks={**graph.root.tasks, "number": number})
 
+    def play(call):
+        if call.task == "number":
+            raise TriremeError("no")
 
-@pytest.mark.parametrize(("times", "ends_well"), [(2, True), (9, False)])
-def test_a_step_is_tried_again(ran, tmp_path, times, ends_well):
-    done = ran(odd_pipelines.retried, file=str(tmp_path / "tries"), times=times)
-    assert (done.error is None) == ends_well
-    assert done.said["flaky"] == [f"try {n + 1}" for n in range(3 if ends_well else 4)]
-    assert ("say" in done.said) == ends_well
-
-
-def test_what_comes_together_is_in_the_order_of_the_items(ran):
-    done = ran(odd_pipelines.collected)
-    assert done.error is None
-    assert done.said["read-all"] == ["['B', 'A', 'C'] ['b', 'a', 'c']"]
-    assert sorted(done.said["read"]) == ["A a", "B b", "C c"]
-
-
-def test_values_of_every_type(ran):
-    done = ran(odd_pipelines.every_type)
-    assert done.error is None
-    table = '{"a": "{{x}}", "b": [1, 2.5, true]}'
-    assert done.said["say-kinds"] == [
-        f"9007199254740991 1e-300 True 2.5|true|2|2|1e-300|9007199254740991|{table}"
-    ]
-    assert done.said["show"] == [repr("Answer in one word.\nBe polite: 'yes'.")]
-    assert (done.said["maybe"], done.said["show-2"]) == (["given None"], ["'abab'"])
+    done = running_here.played(dataclasses.replace(graph, root=root), tmp_path, play)
+    assert [call.task for call in done.calls] == ["number"] * tries + ["anyway"]
 
 
 def test_numbers_that_json_has_not(ran):
@@ -153,13 +100,8 @@ def test_numbers_that_json_has_not(ran):
 
 def test_parameters_that_are_left_out(ran):
     done = ran(odd_pipelines.left_out)
-    assert (done.error, done.said["maybe"], done.calls[0].values) == (None, ["None None"], {})
+    assert (done.error, done.calls[0].values) == (None, {})
     assert ran(odd_pipelines.left_out, n=3).said["maybe"] == ["None 3"]
-
-
-def test_an_imported_artifact(ran):
-    assert ran(odd_pipelines.imported).said["uri-of"] == ["/data/model elsewhere"]
-    assert ran(odd_pipelines.imported, uri="s3://b/k").said["uri-of"] == ["s3://b/k elsewhere"]
 
 
 def test_all_placeholders(ran, tmp_path):
@@ -206,8 +148,8 @@ def test_a_loop_runs_no_more_turns_at_once_than_it_says(tmp_path):
     meet = threading.Semaphore(0)
 
     def play(call):
-        if "inner" in str(call.directory) or call.task != "leave":
-            return {"Output": "x", "out": [{"uri": "x", "metadata": {}}]}
+        if call.task != "leave":
+            return {}
         with lock:
             running["now"] += 1
             most["at once"] = max(most["at once"], running["now"])
@@ -252,3 +194,20 @@ def test_what_cannot_be_known_fails_in_a_sentence(tmp_path, sites, said):
     graph = reading.of_pipeline(odd_pipelines.fields)
     done = running_here.played(graph, tmp_path, lambda call: {}, sites=sites)
     assert said.replace("no list", "is not a list, which a loop goes over") in str(done.error)
+
+
+def test_kfp_is_not_replaced_by_the_version_that_compiled(tmp_path):
+    @dsl.component(base_image="python:3.11", packages_to_install=["six==1.0"])
+    def packaged():
+        """Says 'kfp==1.0'."""
+
+    @dsl.pipeline(name="packaged")
+    def pipeline():
+        packaged()
+
+    done = running_here.played(reading.of_pipeline(pipeline), tmp_path, lambda call: {})
+    words = commands.command_line(done.calls[0], running_here.place_in(tmp_path), "/a/python")
+    (shell,) = [word for word in words if "pip install" in word]
+    assert "/a/python -m pip install" in shell and "'kfp'" in shell and "'six==1.0'" in shell
+    assert "kfp==" not in shell
+    assert any("Says 'kfp==1.0'" in word for word in words)

@@ -4,7 +4,16 @@ from typing import NamedTuple, Optional
 
 from kfp import dsl
 
-component = dsl.component(base_image="python:3.11", install_kfp_package=False)
+from trireme.components.images import BASE
+
+component = dsl.component(base_image=BASE, install_kfp_package=False)
+
+WITH_WORKSPACE = dsl.PipelineConfig(
+    workspace=dsl.WorkspaceConfig(
+        size="1Gi",
+        kubernetes=dsl.KubernetesWorkspaceConfig(pvcSpecPatch={"accessModes": ["ReadWriteMany"]}),
+    )
+)
 
 
 @component
@@ -61,16 +70,16 @@ def anyway(n: int = 7):
 
 @component
 def last(word: str, status: dsl.PipelineTaskFinalStatus):
-    """Says how the rest has ended."""
-    print("SAY", word, status.state, status.pipeline_task_name, status.error_message)
+    """Says how the rest has ended; each engine has a word of its own for what went well."""
+    print("SAY", word, "failed" if status.state == "FAILED" else "well", status.pipeline_task_name)
 
 
 @component
-def flaky(file: str, times: int):
+def flaky(workspace: str, times: int):
     """Succeeds after it has failed some times."""
     from pathlib import Path
 
-    tries = Path(file)
+    tries = Path(workspace, "tries")
     with tries.open("a") as output:
         output.write("x")
     print("SAY try", tries.stat().st_size)
@@ -145,12 +154,17 @@ def item_in_text(items: list = ["A", "B"]):  # noqa: B006
 
 
 @dsl.pipeline(name="field-in-text")
-def field_in_text(things: list = [{"of": "a", "sizes": [1, 2]}]):  # noqa: B006
-    """A field of an item, in a text, beside an item of its list."""
+def field_in_text(things: list = [{"of": "a"}, {"of": "b"}]):  # noqa: B006
+    """A field of an item, in a text."""
     with dsl.ParallelFor(things) as thing:
         say(message=f"of {thing.of}")
-        with dsl.ParallelFor(thing.sizes) as size:
-            say(message=f"{thing.of}: {size}")
+
+
+@dsl.pipeline(name="loop-over-field")
+def loop_over_field(things: list = [{"of": "a", "sizes": [1, 2]}]):  # noqa: B006
+    """A loop over a field of an item, whose other field is in a text, too."""
+    with dsl.ParallelFor(things) as thing, dsl.ParallelFor(thing.sizes) as size:
+        say(message=f"{thing.of}: {size}")
 
 
 @dsl.pipeline(name="nested-items")
@@ -308,10 +322,11 @@ def ignoring():
     anyway(n=number(n=13).output).ignore_upstream_failure()
 
 
-@dsl.pipeline(name="retried")
-def retried(file: str, times: int = 2):
+@dsl.pipeline(name="retried", pipeline_config=WITH_WORKSPACE)
+def retried(times: int = 2):
     """A step that succeeds at its third try, and one after it."""
-    say(message="after").after(flaky(file=file, times=times).set_retry(num_retries=3))
+    tried = flaky(workspace=dsl.WORKSPACE_PATH_PLACEHOLDER, times=times)
+    say(message="after").after(tried.set_retry(num_retries=3))
 
 
 @dsl.pipeline(name="inner-artifacts")
@@ -324,12 +339,26 @@ def inner_artifacts(given: list) -> list[dsl.Artifact]:
 
 @dsl.pipeline(name="collected")
 def collected(given: list = ["b", "a", "c"]):  # noqa: B006
-    """What comes together of a loop, and a loop over what came together of another."""
+    """What comes together of a loop."""
     with dsl.ParallelFor(given, parallelism=2) as one:
         left = leave(text=one)
     read_all(arts=dsl.Collected(left.outputs["out"]), texts=dsl.Collected(left.outputs["Output"]))
+
+
+@dsl.pipeline(name="loop-over-artifacts")
+def loop_over_artifacts(given: list = ["a", "b"]):  # noqa: B006
+    """A loop over what came together of another."""
     with dsl.ParallelFor(inner_artifacts(given=given).output) as art:
         read(art=art)
+
+
+@dsl.pipeline(name="object-in-text")
+def object_in_text(
+    table: dict = {"b": [1, 2.5, True], "a": "{{x}}"},  # noqa: B006
+    word: str = 'it\'s "so"',
+):
+    """An object and quotes in a text."""
+    say(message=f"in {table} {word}")
 
 
 @dsl.pipeline(name="every-type")
@@ -339,7 +368,6 @@ def every_type(
     x: float = 2.0,
     tiny: float = 1e-300,
     text: str = "Answer in one word.\nBe polite: 'yes'.",
-    table: dict = {"b": [1, 2.5, True], "a": "{{x}}"},  # noqa: B006
 ):
     """Values of every type in steps and texts."""
     left = kinds(a=n).outputs
@@ -347,7 +375,7 @@ def every_type(
         big=left["big"],
         tiny=tiny,
         ok=left["ok"],
-        text=f"{left['sum']}|{left['ok']}|{n}|{x}|{tiny}|{big}|{table}",
+        text=f"{left['sum']}|{left['ok']}|{n}|{x}|{big}",
     )
     show(message=text)
     maybe(text="given")
@@ -379,10 +407,7 @@ def imported(uri: str = "/data/model"):
     uri_of(art=one.output)
 
 
-@dsl.pipeline(
-    name="placeholders",
-    pipeline_config=dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi")),
-)
+@dsl.pipeline(name="placeholders", pipeline_config=WITH_WORKSPACE)
 def placeholders():
     """All that kfp fills in."""
     for one in (
