@@ -54,9 +54,9 @@ def command(
         folders: What it sees of this machine, at the same places.
     """
     made = [engine(), "run", "--rm", "--name", name, "--network", "host"]
-    if Path(engine()).name == "docker":
-        made += ["--user", f"{os.getuid()}:{os.getgid()}"]
-    elif os.getuid():
+    # Whoever runs this owns the folders, whatever user the image names.
+    made += ["--user", f"{os.getuid()}:{os.getgid()}"]
+    if os.getuid() and Path(engine()).name == "podman":
         made += ["--userns", "keep-id"]
     for folder in folders:
         made += ["--volume", f"{folder}:{folder}"]
