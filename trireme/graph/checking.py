@@ -81,6 +81,8 @@ def _check_task(group: Group, task: Task) -> None:
     _check_name(task.name, "a task")
     for name in task.component.outputs:
         _check_name(name, f"an output of task {task.name}")
+    if task.loop and task.loop.limit < 0:
+        raise InputError(f"{where}: its loop runs {task.loop.limit} turns at once")
     for name in task.after:
         if name not in group.tasks:
             raise InputError(f"{where}: it comes after {name}, which is not there")
@@ -115,7 +117,13 @@ def _check_task(group: Group, task: Task) -> None:
 
 def _check_name(name: str, what: str) -> None:
     """Refuses a name that could not be that of a file, or would be one elsewhere."""
-    if not name or name.startswith(".") or "/" in name or not name.isprintable():
+    if (
+        not name
+        or name.startswith(".")
+        or "/" in name
+        or not name.isprintable()
+        or name == "executor_output.json"
+    ):
         raise InputError(f"{what} is called {name!r}, which cannot be the name of a folder")
 
 

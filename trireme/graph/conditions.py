@@ -10,6 +10,7 @@ https://github.com/kubeflow/pipelines/blob/2.17.0/sdk/python/kfp/compiler/pipeli
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from trireme.components.errors import InputError
@@ -60,7 +61,7 @@ def holds(condition: str, values: Mapping[str, Any], task: str) -> bool:
         result = _compiled(condition).execute({"inputs": {"parameter_values": _doubles(values)}})
     except KeyError as error:
         why = f"the input {str(error.args[0]).removeprefix('pipelinechannel--')!r} has no value"
-    except (ValueError, RuntimeError, TypeError) as error:
+    except (ValueError, RuntimeError, TypeError, ArithmeticError) as error:
         why = str(error).partition("\n")[0]
     else:
         if isinstance(result, bool):
@@ -90,6 +91,7 @@ def _doubles(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+@lru_cache(maxsize=1_000)  # else what cannot be matched to its end is tried in every way
 def _terms(condition: str) -> list[re.Match[str]]:
     """Returns the comparisons that kfp has joined; none where it cannot have written this."""
     ends = [*(each.start() for each in re.finditer(_AND, condition)), len(condition)]

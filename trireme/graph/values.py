@@ -81,7 +81,9 @@ def filled(constant: Any, value_of: Callable[[str], Any]) -> Any:
             return value_of(found[0][1])
         return "".join(text_of(value_of(one)) if is_one else one for is_one, one in found)
     if isinstance(constant, Mapping):
-        return {filled(key, value_of): filled(one, value_of) for key, one in constant.items()}
+        return {
+            text_of(filled(key, value_of)): filled(one, value_of) for key, one in constant.items()
+        }
     if isinstance(constant, list):
         return [filled(one, value_of) for one in constant]
     return constant

@@ -98,7 +98,7 @@ def outputs(call: Call) -> Values:
         if file.exists() and (text := file.read_text()):
             said = json.loads(text)
         found = {name: _left(call, name, said) for name in call.step.output_parameters}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise TriremeError(f"step {call.task}: its outputs cannot be read: {error}") from None
     artifacts = said.get("artifacts", {})
     for name, artifact in call.step.output_artifacts.items():
@@ -110,7 +110,8 @@ def outputs(call: Call) -> Values:
 def prepare(call: Call) -> None:
     """Makes the folder of a step's outputs, without what an earlier try has said."""
     call.directory.mkdir(parents=True, exist_ok=True)
-    (call.directory / OUTPUT).unlink(missing_ok=True)
+    for name in (OUTPUT, *call.step.output_parameters):
+        (call.directory / name).unlink(missing_ok=True)
 
 
 def _left(call: Call, name: str, said: Values) -> Any:

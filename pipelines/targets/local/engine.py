@@ -146,7 +146,7 @@ class Engine:
 
         def tell(future: "Future[tuple[Values, TriremeError | None]]") -> None:
             if not future.cancelled():
-                self._done.put(lambda: ended(_outcome(*future.result())))
+                self._done.put(lambda: ended(_outcome_of(future, call)))
 
         self._pool.submit(self._run, call).add_done_callback(tell)
 
@@ -173,7 +173,11 @@ class Engine:
         self._outcome = outcome
 
 
-def _outcome(outputs: Values, error: TriremeError | None) -> Outcome:
+def _outcome_of(future: "Future[tuple[Values, TriremeError | None]]", call: Call) -> Outcome:
+    try:
+        outputs, error = future.result()
+    except Exception as fault:  # of ours; other steps go on, and the run ends
+        outputs, error = {}, TriremeError(f"step {call.task} cannot run: {fault!r}")
     return Outcome(FAILED if error else SUCCEEDED, outputs, error)
 
 
@@ -323,7 +327,10 @@ def _begin(
     if isinstance(component, Group):
         _Group(engine, component, given, artifacts, directory, turns, ended).begin()
     elif isinstance(component, Importer):
-        imported = Outcome(SUCCEEDED, _imported(engine, task, component, given))
+        try:
+            imported = Outcome(SUCCEEDED, _imported(engine, task, component, given))
+        except InputError as error:
+            imported = Outcome(FAILED, error=error)
         engine.soon(partial(ended, imported))
     else:
         assert isinstance(component, Step)
@@ -447,9 +454,15 @@ def _imported(engine: Engine, task: Task, importer: Importer, given: Values) -> 
 
     def value_of(inside: str) -> Any:
         found = values.input_named(inside, given)
-        return engine.place.placeholder(inside, task.name) if found is ABSENT else found
+        found = engine.place.placeholder(inside, task.name) if found is ABSENT else found
+        if found is ABSENT:
+            raise InputError(f"task {task.name}: there is no value for {{{{${inside}}}}}")
+        return found
 
-    uri = given[importer.uri.name] if isinstance(importer.uri, InputOf) else importer.uri.value
+    uri: Any = importer.uri
+    uri = given.get(uri.name) if isinstance(uri, InputOf) else uri.value
+    if not isinstance(uri, str):
+        raise InputError(f"task {task.name}: there is no URI to import")
     artifact = {
         "name": "artifact",
         "type": importer.schema,

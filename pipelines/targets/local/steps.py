@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -43,7 +43,7 @@ from trireme.pipelines.targets.local.starting import (
 )
 
 LOOK = 0.5  # seconds between two looks how far a step is
-DONE = "done"  # the mark of a step that has finished
+DONE = ".done"  # the mark of a step that has finished; no output is called so
 TAIL = 40  # lines of a step's log that are shown when it ends without saying why
 
 
@@ -57,6 +57,7 @@ class Steps:
     def __init__(self, result: Result, record: PipelineRun, console: Console, graph: Graph) -> None:
         self._result, self._record, self._console = result, record, console
         self._graph, self._repeated = graph, graph.after_failures
+        self._times = Counter(path[-1].name for path, _ in graph.leaves)
         began = datetime.fromtimestamp(int(result.record.began), UTC)
         self.place = Place(
             result.name,
@@ -65,7 +66,7 @@ class Steps:
             result.directory / "artifacts",
             result.workspace,
         )
-        self._running: dict[str, Process] = {}
+        self._running: dict[Path, Process] = {}
         self._starter = Starter(self._warn)
         # What is printed comes before the failure after it.
         self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
@@ -100,7 +101,7 @@ class Steps:
             return {}, TriremeError(f"step {call.task} did not begin")
         function = _function_of(call)
         is_own = is_ours(call.step.command_line) and function in NAMED
-        name = in_a_loop(function if is_own else call.task, *call.turns)
+        name = in_a_loop(function if is_own else self._name_of(call), *call.turns)
         with self._shown:
             self._console.started(name, call.task if call.turns else "")
         mark = call.directory / DONE
@@ -115,6 +116,13 @@ class Steps:
         except OSError as error:
             where = self._result.directory
             return {}, TriremeError(f"the run {where} cannot go on: {error}")
+
+    def _name_of(self, call: Call) -> str:
+        """Returns the name of a step: its task, with the group around it if there are two of it."""
+        if self._times[call.task] < 2:
+            return call.task
+        group = call.directory.parent.name.partition("-iteration-")[0]
+        return f"{group}-{call.task}"
 
     def _mark(self, call: Call) -> None:
         """Leaves the mark of a step that has finished."""
@@ -226,7 +234,7 @@ class Steps:
         process, limit = None, int(call.step.pod.get("activeDeadlineSeconds", 0))
         overdue = threading.Event()
         try:
-            process = self._running[name] = start()
+            process = self._running[call.directory] = start()
             with self._recorded:
                 self._result.record.started(process.pid)
             if self._stopped:
@@ -246,7 +254,7 @@ class Steps:
                         wait_for(process)
             raise
         finally:
-            self._running.pop(name, None)
+            self._running.pop(call.directory, None)
 
     @contextlib.contextmanager
     def _showing_progress(self, name: str) -> Iterator[None]:

@@ -38,6 +38,8 @@ def test_a_condition_holds(condition, values, expected):
         (f"{A} > 0", {"a": "text"}, ""),
         (A, {"a": "text"}, "it is 'text', neither true nor false"),
         (f"int({A}) > 0", {"a": "x"}, ""),
+        (f"int({A}) > 0", {"a": 1e300}, ""),
+        ("1 / 0 > 0", {}, ""),
     ],
 )
 def test_what_has_no_value_is_said(condition, values, why):
@@ -92,3 +94,8 @@ def test_what_cannot_be_read_is_refused(condition, why):
     with pytest.raises(InputError) as caught:
         holds(mended(condition, "t"), {"a": 1}, "t")
     assert why in str(caught.value)
+
+
+def test_a_long_condition_that_is_none_of_kfps_is_read_soon():
+    condition = " && ".join([f"{A} == 'x'"] * 40) + f" && {A}.size() > 1"
+    assert mended(condition, "t") == condition

@@ -3,6 +3,7 @@
 What comes of each construct is in test_constructs.py.
 """
 
+import copy
 import dataclasses
 import threading
 from collections import Counter
@@ -211,3 +212,20 @@ def test_kfp_is_not_replaced_by_the_version_that_compiled(tmp_path):
     assert "/a/python -m pip install" in shell and "'kfp'" in shell and "'six==1.0'" in shell
     assert "kfp==" not in shell
     assert any("Says 'kfp==1.0'" in word for word in words)
+
+
+def test_a_fault_in_a_step_ends_the_run_in_a_sentence(tmp_path):
+    def play(call):
+        raise KeyError("ours")
+
+    done = running_here.played(reading.of_pipeline(odd_pipelines.left_out), tmp_path, play)
+    assert str(done.error) == "step maybe cannot run: KeyError('ours')"
+
+
+def test_a_loop_of_fewer_than_no_turns_at_once_is_refused():
+    document = copy.deepcopy(reading.of_pipeline(odd_pipelines.collected).document)
+    for task in document["root"]["dag"]["tasks"].values():
+        if "parameterIterator" in task:
+            task["iteratorPolicy"] = {"parallelismLimit": -1}
+    with pytest.raises(InputError, match=r"^task for-loop-1: its loop runs -1 turns at once$"):
+        reading.of_json(document)
