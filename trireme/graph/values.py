@@ -58,12 +58,7 @@ def member_of(value: Any, name: str, where: str) -> Any:
     Raises:
         InputError: There is no such member.
     """
-    found = value
-    if isinstance(value, str):
-        try:
-            found = json.loads(value)
-        except ValueError:
-            found = None
+    found = _decoded(value)
     if not isinstance(found, dict) or name not in found:
         raise InputError(f"{where}: {_shown(value)} has no member {name!r}")
     return found[name]
@@ -95,12 +90,7 @@ def items_of(value: Any, where: str) -> list[Any]:
     Raises:
         InputError: It is something else.
     """
-    found = value
-    if isinstance(value, str):
-        try:
-            found = json.loads(value)
-        except ValueError:
-            found = None
+    found = _decoded(value)
     if not isinstance(found, list):
         raise InputError(f"{where}: {_shown(value)} is not a list, which a loop goes over")
     return found
@@ -112,6 +102,16 @@ def input_named(inside: str, inputs: Mapping[str, Any]) -> Any:
     if reference and reference[:2] == ("inputs", "parameters"):
         return inputs.get(reference.key, ABSENT)
     return ABSENT
+
+
+def _decoded(value: Any) -> Any:
+    """Returns what a text is the JSON of, None if it is none; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
 
 
 def _shown(value: Any) -> str:

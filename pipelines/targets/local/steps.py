@@ -20,7 +20,7 @@ from trireme.components.finish.failing import failure
 from trireme.components.home import TRACKER
 from trireme.components.processes import lack_of_memory, oom_kills
 from trireme.components.retraining import history
-from trireme.components.signals import from_a_terminal, handled, interrupt
+from trireme.components.signals import interrupt
 from trireme.components.step_names import NAMED, STEP, in_a_loop
 from trireme.components.tracking import journal, registry
 from trireme.components.tracking.environment import announced
@@ -101,9 +101,10 @@ class Steps:
             return {}, TriremeError(f"step {call.task} did not begin")
         function = _function_of(call)
         is_own = is_ours(call.step.command_line) and function in NAMED
-        name = in_a_loop(function if is_own else self._name_of(call), *call.turns)
+        step = function if is_own else self._name_of(call)
+        name = in_a_loop(step, *call.turns)
         with self._shown:
-            self._console.started(name, call.task if call.turns else "")
+            self._console.started(name, step if call.turns else "")
         mark = call.directory / DONE
         try:
             if mark.exists() and mark.read_text() == _seal(call):
@@ -247,11 +248,10 @@ class Steps:
             resources = used._asdict()
             return int(resources.pop("status")), resources, tail
         except BaseException:
-            with _signals_ignored():  # once is enough
-                if process:
-                    process.terminate()
-                    with contextlib.suppress(ChildProcessError):  # it had ended just before
-                        wait_for(process)
+            if process:
+                process.terminate()
+                with contextlib.suppress(ChildProcessError):  # it had ended just before
+                    wait_for(process)
             raise
         finally:
             self._running.pop(call.directory, None)
@@ -322,13 +322,6 @@ def _seal(call: Call) -> str:
     given, left = commands.executor_input(call)["inputs"], call.directory / commands.OUTPUT
     outputs = left.read_text() if left.exists() else ""
     return _digest(json.dumps(given, sort_keys=True) + outputs)
-
-
-def _signals_ignored() -> contextlib.AbstractContextManager[None]:
-    """Ignores what tells this process to end, which only the main thread is ever told."""
-    if threading.current_thread() is not threading.main_thread():
-        return contextlib.nullcontext()
-    return handled(lambda number, frame: None, from_a_terminal())
 
 
 def _follow(process: Process, log: IO[bytes], show: Callable[[str], None]) -> list[str]:
