@@ -1,6 +1,6 @@
 """What the engine here does that no engine is alike in, and what it does at once.
 
-What comes of each construct is in test_constructs.py.
+What comes of each construct is in test_constructs_here.py.
 """
 
 import copy
