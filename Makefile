@@ -46,6 +46,7 @@ golden: .venv/dev.stamp  ## write the golden files again, to review with git dif
 
 bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
 	$(BIN)/python tests/benchmarks/pipeline.py
+	$(BIN)/python tests/benchmarks/steps.py
 	$(BIN)/python tests/benchmarks/trials.py
 	$(BIN)/python tests/benchmarks/checkout.py
 	$(BIN)/python tests/benchmarks/staging.py

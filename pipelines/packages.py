@@ -23,7 +23,7 @@ def check_here(framework: str, parameters: dict[str, Any]) -> None:
     """Refuses packages that do not go together, where all that says so is on this machine."""
     wanted, url = parameters["requirements"], parameters["code_url"]
     code = _code(parameters)
-    if code is None:
+    if not _can_be_checked(wanted, code):
         return
     from trireme.components.packages.check import check
 
@@ -47,14 +47,14 @@ def check_there(
         variables: The names of those that steps have.
         connect: Returns the cluster, with the namespace of runs.
     """
-    code = _code(parameters)
-    if code is None:
+    wanted, code = parameters["requirements"], _code(parameters)
+    if not _can_be_checked(wanted, code):
         return
     from trireme.components.packages.check import check_for_pods
     from trireme.components.packages.uv import Unsatisfiable
 
     try:
-        check_for_pods(parameters["requirements"], code, framework)
+        check_for_pods(wanted, code, framework)
     except Unsatisfiable as error:
         has_own = any(name.startswith(INDEX) for name in variables)
         if has_own or not _lacks(parameters["requirements_secret"], connect):
@@ -64,13 +64,16 @@ def check_there(
 
 
 def _code(parameters: dict[str, Any]) -> Path | None:
-    """Returns the folder that files are in, any where there are none; None for nothing to check."""
-    wanted, url = parameters["requirements"], parameters["code_url"]
-    is_here = snapshot.is_meant(url, parameters["code_revision"])
-    if not wanted or (requirements.files(wanted) and not is_here):
+    """Returns the folder of the code, if that is on this machine."""
+    url = parameters["code_url"]
+    if not snapshot.is_meant(url, parameters["code_revision"]):
         return None
-    code = Path(url, parameters["code_directory"]).expanduser() if is_here else Path()
-    return code.resolve()
+    return Path(url, parameters["code_directory"]).expanduser().resolve()
+
+
+def _can_be_checked(wanted: list[str], code: Path | None) -> bool:
+    """Whether there is something to check, and all that says what it is, is here."""
+    return bool(wanted) and (code is not None or not requirements.files(wanted))
 
 
 def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:

@@ -13,30 +13,39 @@ SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 
 
 def check(
-    wanted: list[str], code: Path, framework: str, secret: str, git: Mapping[str, str]
+    wanted: list[str], code: Path | None, framework: str, secret: str, git: Mapping[str, str]
 ) -> None:
-    """Refuses what cannot be installed here; see ``install.install``."""
-    requirements.check_files(wanted, code)
-    requirements.check_names(wanted, code)
+    """Refuses what cannot be installed here; see ``install.install``.
+
+    Args:
+        code: Where the code is; None where it is not here, and no file of it is wanted.
+    """
+    if code:
+        requirements.check_files(wanted, code)
+        requirements.check_names(wanted, code)
     there = present.packages(framework)
-    resolved(wanted, framework, there, Uv(code, secret, there, git))
+    resolved(wanted, framework, there, Uv(code or Path.cwd(), secret, there, git))
 
 
-def check_for_pods(wanted: list[str], code: Path, framework: str) -> None:
+def check_for_pods(wanted: list[str], code: Path | None, framework: str) -> None:
     """Refuses what pods cannot install, for the Python and beside the packages of their images.
 
     Nothing is said where this machine cannot tell: without uv, the images' lists, the index, or
     what builds a package.
 
+    Args:
+        code: See ``check``.
+
     Raises:
         Unsatisfiable: So says the index that this machine asks; pods may have another one.
     """
-    requirements.check_files(wanted, code, present.IMAGES_PYTHON)
-    requirements.check_names(wanted, code)
+    if code:
+        requirements.check_files(wanted, code, present.IMAGES_PYTHON)
+        requirements.check_names(wanted, code)
     there = present.of_image(framework)
     try:
         if there:
-            resolved(wanted, framework, there, Uv(code, "", there, SOON))
+            resolved(wanted, framework, there, Uv(code or Path.cwd(), "", there, SOON))
     except Unsatisfiable:
         raise
     except TriremeError:

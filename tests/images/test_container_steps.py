@@ -17,7 +17,7 @@ from kfp import dsl
 
 @dsl.container_component
 def shout(text: str, out: dsl.OutputPath(str), art: dsl.Output[dsl.Artifact]):
-    script = 'printf "%s!" "$0" > "$1"; env | grep -c MLFLOW_RUN_ID > "$2"'
+    script = 'printf "%s!$WHO$HOME" "$0" > "$1"; env | grep -c MLFLOW_RUN_ID > "$2"'
     return dsl.ContainerSpec(
         image="IMAGE", command=["sh", "-c"], args=[script, text, out, art.path]
     )
@@ -31,6 +31,9 @@ def see(text: str, art: dsl.Input[dsl.Artifact]):
 @dsl.pipeline(name="shouting")
 def shouting(text: str = "it's"):
     shouted = shout(text=text)
+    # Its own, not those of podman or docker, which need theirs.
+    shouted.set_env_variable("HOME", "/nowhere").set_env_variable("PATH", "/bin:/usr/bin")
+    shouted.set_env_variable("WHO", "a\\nb=")
     see(text=shouted.outputs["out"], art=shouted.outputs["art"])
 """
 
@@ -47,4 +50,4 @@ def test_what_a_container_leaves_the_next_step_is_given(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "SEEN it's! 1" in done.stdout
+    assert "SEEN it's!a\n" in done.stdout and "b=/nowhere 1" in done.stdout

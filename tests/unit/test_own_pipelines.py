@@ -438,6 +438,70 @@ def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     assert [file.path for file in files] == ["output.log"]
 
 
+TRIED_AGAIN = """
+from kfp import dsl
+
+SIZE = dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi"))
+
+
+@dsl.component
+def count(workspace: str) -> int:
+    with open(f"{workspace}/times", "a+") as file:
+        file.write("x")
+        return file.tell()
+
+
+@dsl.component
+def fail_once(times: int):
+    if times < 2:
+        raise ValueError("not yet")
+
+
+@dsl.pipeline(name="part", pipeline_config=SIZE)
+def part():
+    fail_once(times=count(workspace=dsl.WORKSPACE_PATH_PLACEHOLDER).output)
+
+
+@dsl.pipeline(name="tried", pipeline_config=SIZE)
+def tried():
+    part().set_retry(num_retries=3)
+"""
+
+
+@pytest.mark.slow
+def test_where_a_group_is_tried_again_its_finished_steps_run_again(folder, trireme, untracked):
+    (folder / "tried.py").write_text(TRIED_AGAIN)
+    status, output, errors = trireme("run", "tried.py:tried")
+    assert (status, errors) == (0, "")
+    (run,) = (untracked / "runs").iterdir()
+    assert (run / "workspace" / "times").read_text() == "xx"
+    assert "kept" not in output
+
+
+UNFILLED = """
+from kfp import dsl
+
+
+@dsl.component
+def say(word: str):
+    print(word)
+
+
+@dsl.pipeline(name="unfilled")
+def unfilled():
+    say(word="x").set_env_variable("WHO", "{{$.inputs.parameters['who']}}")
+"""
+
+
+def test_a_step_that_cannot_begin_has_failed(folder, trireme, untracked):
+    (folder / "unfilled.py").write_text(UNFILLED)
+    status, output, errors = trireme("run", "unfilled.py")
+    said = "there is no value for {{$.inputs.parameters['who']}}"
+    assert status == 2 and said in errors and "say       failed in" in output
+    (run,) = (untracked / "runs").iterdir()
+    assert re.search("say +FAILED", trireme("status", run.name)[1])
+
+
 LOGGING = """
 from kfp import dsl
 

@@ -96,7 +96,8 @@ def _terms(condition: str) -> list[re.Match[str]]:
     """Returns the comparisons that kfp has joined; none where it cannot have written this."""
     ends = [*(each.start() for each in re.finditer(_AND, condition)), len(condition)]
     for end in ends:
-        if term := _TERM.fullmatch(condition[:end]):
+        term = _TERM.fullmatch(condition[:end])
+        if term and re.search(_INPUT, term[0]):  # of two texts there is none
             rest = condition[end + len(_AND) :]
             if not rest:
                 return [term]

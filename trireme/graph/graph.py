@@ -87,13 +87,9 @@ class Graph:
     @property
     def variables(self) -> set[str]:
         """The names of the variables that any step has."""
-        names: set[str] = set()
-        for _, step in self.steps:
-            names |= step.variables.keys()
-            for kind in ("secretAsEnv", "configMapAsEnv"):
-                for source in step.pod.get(kind, ()):
-                    names |= {pair["envVar"] for pair in source.get("keyToEnv", ())}
-        return names
+        return {
+            name for _, step in self.steps for name in step.variables.keys() | step.from_the_cluster
+        }
 
     @property
     def after_failures(self) -> set[str]:

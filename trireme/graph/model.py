@@ -223,6 +223,16 @@ class Step(Component):
         return [*self.command, *self.arguments]
 
     @property
+    def from_the_cluster(self) -> set[str]:
+        """The names of the variables that a Secret or a ConfigMap gives it there."""
+        return {
+            pair["envVar"]
+            for kind in ("secretAsEnv", "configMapAsEnv")
+            for source in self.pod.get(kind, ())
+            for pair in source.get("keyToEnv", ())
+        }
+
+    @property
     def is_python(self) -> bool:
         """Whether it is a Python function, which kfp's executor runs."""
         return "--function_to_execute" in self.arguments

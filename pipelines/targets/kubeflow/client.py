@@ -1,4 +1,4 @@
-"""kfp.Client as it is wanted here, and where it is to go."""
+"""kfp.Client as it is wanted here, and where it is to go; the one user of its generated API."""
 
 import io
 import warnings
@@ -10,6 +10,10 @@ import kfp
 import kfp_server_api
 from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
 from urllib3 import Retry
+
+ApiException = kfp_server_api.ApiException
+ORPHAN = kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN
+"""Deletes an object and leaves what it owns."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import kfp_server_api
 from urllib3.exceptions import HTTPError
 
 from trireme.components.errors import InputError
@@ -16,7 +15,7 @@ from trireme.components.kubernetes.connection import PASSING, PATIENCE_OF_A_PERS
 from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
 from trireme.components.patience import Pauses
 from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
-from trireme.pipelines.targets.kubeflow.client import Client, Server
+from trireme.pipelines.targets.kubeflow.client import ApiException, Client, Server
 
 TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
 
@@ -118,7 +117,7 @@ class Connection:
         send = attrgetter(method)(self._client)
         try:
             answer = send(**arguments, _request_timeout=TIMEOUT)
-        except kfp_server_api.ApiException as error:
+        except ApiException as error:
             if error.status in PASSING:
                 raise Unavailable(
                     f"Kubeflow Pipelines at {self.host} fails: {error.status} "

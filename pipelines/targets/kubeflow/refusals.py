@@ -1,7 +1,5 @@
 """What Kubeflow Pipelines says no with, as errors of one sentence."""
 
-from kfp_server_api import ApiException
-
 from trireme.components.kubernetes.errors import (
     AlreadyThere,
     Invalid,
@@ -10,6 +8,7 @@ from trireme.components.kubernetes.errors import (
     Unauthorized,
     object_of,
 )
+from trireme.pipelines.targets.kubeflow.client import ApiException
 
 
 def refusal(error: ApiException, host: str) -> Refused:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import kfp_server_api
-
 from trireme.components.errors import InputError
 from trireme.components.kubernetes.errors import NotFound
 from trireme.components.tracking.environment import SECRET
@@ -27,6 +25,7 @@ from trireme.pipelines.targets.kubeflow import (
     trigger,
     uploading,
 )
+from trireme.pipelines.targets.kubeflow.client import ORPHAN
 from trireme.pipelines.targets.kubeflow.connection import Connection
 from trireme.pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
 
@@ -104,7 +103,7 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
             self.connection.ask(
                 f"{SERVICE}delete_recurring_run",
                 recurring_run_id=kept.id,
-                propagation_policy=kfp_server_api.V2beta1DeletePropagationPolicy.ORPHAN,
+                propagation_policy=ORPHAN,
             )
 
     def _check(self, schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:

@@ -50,12 +50,12 @@ def command_line(call: Call, place: Place, python: str = sys.executable) -> list
     """
     made: list[str] = []
     is_source = False
-    for word in _words(call.step.command_line, call):
+    for word in _words(call.step.command, call):
         if not is_source:
             word = _KFP.sub("'kfp'", word).replace("python3", python)
         made.append(word if is_source else filled(word, call, place))
         is_source = _PROGRAM in word
-    return made
+    return made + [filled(word, call, place) for word in _words(call.step.arguments, call)]
 
 
 def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str]) -> list[str]:
@@ -69,13 +69,16 @@ def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str
         [filled(word, call, place) for word in _words(given, call)]
         for given in (call.step.command, call.step.arguments)
     )
-    folders = [place.artifacts, place.workspace]
+    folders = {place.artifacts: None, place.workspace: None}  # each once, in this order
     for artifact in (one for found in call.artifacts.values() for one in found):
         uri = Path(artifact["uri"])
         if uri.is_absolute() and uri.exists() and place.artifacts not in uri.parents:
-            folders.append(uri)
+            folders[uri] = None
     image = filled(call.step.image, call, place)
-    return containers.command(name, image, words, arguments, variables, folders)
+    if not image or image.startswith("-"):
+        raise InputError(f"task {call.task}: {image!r} is no image")
+    passed = call.step.from_the_cluster - variables.keys()
+    return containers.command(name, image, words, arguments, variables, passed, folders)
 
 
 def filled(text: str, call: Call, place: Place) -> str:

@@ -1,9 +1,10 @@
 """Steps that only their image could run: podman or docker runs it, where there is one."""
 
+import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from trireme.components.errors import InputError
 from trireme.components.variables import expand
 
 ENGINES = ("podman", "docker")
+PATIENCE = 20.0  # seconds for an answer
 TRACKING = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 """Variables that a program in a container is given besides the step's own."""
 
@@ -40,7 +42,8 @@ def command(
     image: str,
     words: list[str],
     arguments: list[str],
-    variables: dict[str, str],
+    variables: Mapping[str, str],
+    passed: Collection[str],
     folders: Collection[Path],
 ) -> list[str]:
     """Returns what runs a container as Kubernetes would, with this machine's network.
@@ -49,8 +52,9 @@ def command(
         name: The container's name, by which ``remove`` finds it.
         words: What runs in place of the image's own program; none for that.
         arguments: Its arguments; none for the image's own, if words are none either.
-        variables: Those of the step; their values are taken from the environment, and so are in
-            no list of processes.
+        variables: Those of the step. They are no variables of podman or docker itself, whose PATH
+            and HOME are this machine's.
+        passed: The names of variables that it gets as they are here.
         folders: What it sees of this machine, at the same places.
     """
     made = [engine(), "run", "--rm", "--name", name, "--network", "host"]
@@ -60,8 +64,10 @@ def command(
         made += ["--userns", "keep-id"]
     for folder in folders:
         made += ["--volume", f"{folder}:{folder}"]
-    for variable in (*variables, *TRACKING):
+    for variable in (*TRACKING, *sorted(passed)):  # whose values are in no list of processes
         made += ["--env", variable]
+    for variable, value in variables.items():
+        made += ["--env", f"{variable}={value}"]
     words = [expand(word, variables) for word in words]
     if words:
         made += ["--entrypoint", words[0]]
@@ -69,13 +75,16 @@ def command(
 
 
 def remove(name: str) -> None:
-    """Removes what is left of a container that was ended."""
-    subprocess.run([engine(), "rm", "--force", name], capture_output=True, check=False)
+    """Removes what is left of a container, if anything is."""
+    with contextlib.suppress(subprocess.TimeoutExpired):  # podman or docker says why, next
+        subprocess.run(
+            [engine(), "rm", "--force", name], capture_output=True, timeout=PATIENCE, check=False
+        )
 
 
 def _works(command: str) -> bool:
     try:
-        done = subprocess.run([command, "info"], capture_output=True, timeout=20, check=False)
+        done = subprocess.run([command, "info"], capture_output=True, timeout=PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -110,6 +110,16 @@ Run = Callable[[Call], tuple[Values, TriremeError | None]]
 """Runs a step; returns its outputs, or why it has failed."""
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What a task or a turn is given: its inputs, its folder, and the turns around it."""
+
+    values: Values
+    artifacts: dict[str, list[Values]]
+    directory: Path
+    turns: tuple[int, ...]
+
+
 class Engine:
     """Runs a pipeline.
 
@@ -130,10 +140,10 @@ class Engine:
         """Runs all of it; returns the first failure, which ended it."""
         root = self._graph.root
         scope = {name: value for name, value in arguments.items() if value is not None}
-        directory = self.place.artifacts / self._graph.name
+        given = _Given(scope, {}, self.place.artifacts / self._graph.name, ())
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="step") as self._pool:
             try:
-                _Group(self, root, scope, {}, directory, (), self._end).begin()
+                _Group(self, root, given, self._end).begin()
                 while self._outcome is None:
                     self._next()()
             except BaseException:
@@ -185,23 +195,12 @@ class _Group:
     """The tasks of a group, one time: the pipeline, one in it, a branch, a turn of a loop.
 
     Args:
-        scope, artifacts: Its inputs.
         ended: Told when all of it has ended.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        group: Group,
-        scope: Values,
-        artifacts: dict[str, list[Values]],
-        directory: Path,
-        turns: tuple[int, ...],
-        ended: Ended,
-    ) -> None:
-        self._engine, self._group, self._ended = engine, group, ended
-        self._scope: Values = {**scope, **artifacts}
-        self._directory, self._turns = directory, turns
+    def __init__(self, engine: Engine, group: Group, given: _Given, ended: Ended) -> None:
+        self._engine, self._group, self._given, self._ended = engine, group, given, ended
+        self._scope: Values = {**given.values, **given.artifacts}
         self._left = {name: len(task.after) for name, task in group.tasks.items()}
         self._has_failed = False
         self._outcomes: dict[str, Outcome] = {}
@@ -234,20 +233,17 @@ class _Group:
     def _start(self, task: Task, ended: Ended) -> None:
         """Begins a task once."""
         try:
-            given, artifacts = self._given(task)
-            if task.condition and not holds(task.condition, given, task.name):
+            given = self._given_to(task)
+            if task.condition and not holds(task.condition, given.values, task.name):
                 self._engine.soon(partial(ended, Outcome(SKIPPED)))
             elif task.loop:
-                directory, turns = self._directory, self._turns
-                _Turns(self._engine, task, given, artifacts, directory, turns, ended).begin()
+                _Turns(self._engine, task, given, ended).begin()
             else:
-                directory = self._directory / task.name
-                _begin(self._engine, task, given, artifacts, directory, self._turns, ended)
+                _begin(self._engine, task, given, ended)
         except InputError as error:
             self._engine.soon(partial(ended, Outcome(FAILED, error=error)))
 
-    def _given(self, task: Task) -> tuple[Values, dict[str, list[Values]]]:
-        """Returns what a task is given: its values, and its artifacts."""
+    def _given_to(self, task: Task) -> _Given:
         given: Values = {}
         for name, one in task.inputs.items():
             if isinstance(one.source, Constant):
@@ -275,7 +271,7 @@ class _Group:
                 made[name] = values.accepted(value, definition, _where(task, name))
         if isinstance(task.component, Group):
             made = _defaults(task.component) | made
-        return made, artifacts
+        return _Given(made, artifacts, self._given.directory / task.name, self._given.turns)
 
     def _value(self, source: InputOf | OutputOf | StatusOf) -> Any:
         if isinstance(source, InputOf):
@@ -313,28 +309,23 @@ class _Group:
         return Outcome(SUCCEEDED, outputs)
 
 
-def _begin(
-    engine: Engine,
-    task: Task,
-    given: Values,
-    artifacts: dict[str, list[Values]],
-    directory: Path,
-    turns: tuple[int, ...],
-    ended: Ended,
-) -> None:
+def _begin(engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
     """Begins what a task is of."""
     component = task.component
     if isinstance(component, Group):
-        _Group(engine, component, given, artifacts, directory, turns, ended).begin()
+        _Group(engine, component, given, ended).begin()
     elif isinstance(component, Importer):
         try:
-            imported = Outcome(SUCCEEDED, _imported(engine, task, component, given))
+            imported = Outcome(SUCCEEDED, _imported(engine, task, component, given.values))
         except InputError as error:
             imported = Outcome(FAILED, error=error)
         engine.soon(partial(ended, imported))
     else:
         assert isinstance(component, Step)
-        engine.submit(Call(task.name, turns, component, directory, given, artifacts), ended)
+        call = Call(
+            task.name, given.turns, component, given.directory, given.values, given.artifacts
+        )
+        engine.submit(call, ended)
 
 
 class _Attempts:
@@ -371,20 +362,10 @@ class _Attempts:
 class _Turns:
     """A loop, whose turns begin as many at once as it says."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        task: Task,
-        given: Values,
-        artifacts: dict[str, list[Values]],
-        directory: Path,
-        turns: tuple[int, ...],
-        ended: Ended,
-    ) -> None:
+    def __init__(self, engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
         assert task.loop
         self._engine, self._task, self._loop, self._ended = engine, task, task.loop, ended
-        self._given, self._artifacts = given, artifacts
-        self._directory, self._turns = directory, turns
+        self._given = given
         self._items = self._all_items()
         self._outcomes: dict[int, Outcome] = {}
         self._begun, self._has_failed = 0, False
@@ -401,9 +382,9 @@ class _Turns:
         if isinstance(self._loop.items, Constant):
             items = self._loop.items.value
         elif self._loop.is_of_artifacts:
-            return [[one] for one in self._artifacts.get(self._loop.items.name, [])]
-        elif (name := self._loop.items.name) in self._given:
-            items = values.items_of(self._given[name], where)
+            return [[one] for one in self._given.artifacts.get(self._loop.items.name, [])]
+        elif (name := self._loop.items.name) in self._given.values:
+            items = values.items_of(self._given.values[name], where)
         else:
             raise InputError(f"{_where(self._task, name)}: there is no value for it")
         definition = self._task.component.inputs.get(self._loop.item)
@@ -424,16 +405,15 @@ class _Turns:
         """Begins the next turn."""
         number = self._begun
         self._begun += 1
-        ended = partial(self._after, number)
-        task, item = self._task, self._loop.item
-        given, artifacts = dict(self._given), dict(self._artifacts)
-        if self._loop.is_of_artifacts:
-            artifacts[item] = self._items[number]
-        else:
-            given[item] = self._items[number]
-        directory = self._directory / f"{task.name}-iteration-{number}"
-        turns = (*self._turns, number)
-        _begin(self._engine, task, given, artifacts, directory, turns, ended)
+        item = {self._loop.item: self._items[number]}
+        loop, of_artifacts = self._given, self._loop.is_of_artifacts
+        given = _Given(
+            loop.values | ({} if of_artifacts else item),
+            loop.artifacts | (item if of_artifacts else {}),
+            loop.directory.with_name(f"{loop.directory.name}-iteration-{number}"),
+            (*loop.turns, number),
+        )
+        _begin(self._engine, self._task, given, partial(self._after, number))
 
     def _outcome(self) -> Outcome:
         ordered = [self._outcomes[number] for number in sorted(self._outcomes)]

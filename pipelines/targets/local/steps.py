@@ -67,6 +67,7 @@ class Steps:
             result.workspace,
         )
         self._running: dict[Path, Process] = {}
+        self._ran: set[Path] = set()  # the folders of steps that this process has run
         self._starter = Starter(self._warn)
         # What is printed comes before the failure after it.
         self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
@@ -107,13 +108,17 @@ class Steps:
             self._console.started(name, step if call.turns else "")
         mark = call.directory / DONE
         try:
-            if mark.exists() and mark.read_text() == _seal(call):
+            # Where a group is tried again, all of it is.
+            is_of_before = call.directory not in self._ran
+            if is_of_before and mark.exists() and mark.read_text() == _seal(call):
+                left = commands.outputs(call)
                 self._kept(name)
-                return commands.outputs(call), None
+                return left, None
+            self._ran.add(call.directory)
             commands.prepare(call)
             return self._run(name, call)
         except TriremeError as error:
-            return {}, error
+            return {}, self._not_run(name, error)
         except OSError as error:
             where = self._result.directory
             return {}, TriremeError(f"the run {where} cannot go on: {error}")
@@ -129,6 +134,14 @@ class Steps:
         """Leaves the mark of a step that has finished."""
         if call.task not in self._repeated:
             (call.directory / DONE).write_text(_seal(call))
+
+    def _not_run(self, name: str, error: TriremeError) -> TriremeError:
+        """Shows and records a step that has failed before there was a process of it."""
+        with self._recorded:
+            self._result.record.step(name, "FAILED", {}, str(error))
+        with self._shown:
+            self._console.ended(name, "FAILED", str(error))
+        return error
 
     def _kept(self, name: str) -> None:
         """Shows and records a step that had finished before the run was resumed."""
@@ -151,6 +164,7 @@ class Steps:
         container = "" if call.step.is_python else f"{self.place.run}-{name}"
         if container:
             command = commands.in_a_container(call, self.place, container, variables)
+            containers.remove(container)  # of a run that was killed before it was resumed
         else:
             command = commands.command_line(call, self.place)
         modules = modules_of(command, variables, call.step.image, call.values)
@@ -159,7 +173,8 @@ class Steps:
         if not is_ours(command):
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
-        environment |= variables
+        if not container:
+            environment |= variables
         environment = WAITING | environment | self._environment | {STEP: name}
         start = partial(self._starter.start, command, environment, modules)
         log = result.workspace / "steps" / name / LOG
@@ -319,9 +334,10 @@ def _digest(text: str) -> str:
 
 def _seal(call: Call) -> str:
     """Returns what a step's mark holds: it fits these inputs, and outputs that are whole."""
-    given, left = commands.executor_input(call)["inputs"], call.directory / commands.OUTPUT
-    outputs = left.read_text() if left.exists() else ""
-    return _digest(json.dumps(given, sort_keys=True) + outputs)
+    given = commands.executor_input(call)["inputs"]
+    files = [call.directory / name for name in (commands.OUTPUT, *call.step.output_parameters)]
+    left = [file.read_text(errors="replace") if file.exists() else None for file in files]
+    return _digest(json.dumps([given, left], sort_keys=True))
 
 
 def _follow(process: Process, log: IO[bytes], show: Callable[[str], None]) -> list[str]:

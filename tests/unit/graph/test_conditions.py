@@ -61,6 +61,7 @@ def test_what_has_no_value_is_said(condition, values, why):
         (f"{A} == 'ends with \\'", f'{A} == "ends with \\\\"'),
         (f"!({A} == 'it's') && {B} != 'x'", f"!({A} == \"it's\") && {B} != 'x'"),
         (f"{A} == 'x' && y'", f'{A} == "x\' && y"'),
+        (f"{A} == 'x' && 'y' == 'z'", f"{A} == \"x' && 'y' == 'z\""),
         (f"'{B}' == '3'", f"string({B}) == '3'"),
         (f"{A} == 'int({B})'", f"{A} == string(int({B}))"),
     ],
