@@ -274,6 +274,15 @@ class Group(Component):
         return found
 
     @cached_property
+    def steps_after(self) -> dict[str, int]:
+        """How many steps are on the longest way from the end of each task to that of the group."""
+        found: dict[str, int] = {}
+        for task in reversed(self.in_order):
+            ways = (found[name] + _length(self.tasks[name]) for name in self.following[task.name])
+            found[task.name] = max(ways, default=0)
+        return found
+
+    @cached_property
     def in_order(self) -> list[Task]:
         """Its tasks, each after those that it comes after; otherwise in the order of names."""
         before = {
@@ -285,6 +294,16 @@ class Group(Component):
         except CycleError as error:
             circle = " -> ".join(error.args[1])
             raise InputError(f"tasks wait for each other in a circle: {circle}") from None
+
+
+def _length(task: Task) -> int:
+    """Returns how many steps are on the longest way through a task, with a loop's turns at once."""
+    group = task.component
+    if not isinstance(group, Group):
+        return 1
+    return max(
+        (after + _length(group.tasks[name]) for name, after in group.steps_after.items()), default=0
+    )
 
 
 def _as_counted(name: str) -> tuple[str, int]:

@@ -106,18 +106,29 @@ class Call:
     artifacts: dict[str, list[Values]]
 
 
-Run = Callable[[Call], tuple[Values, TriremeError | None]]
-"""Runs a step; returns its outputs, or why it has failed."""
+Ran = tuple[Values, TriremeError | None]
+"""What a step has left, or why it has failed."""
+
+Run = Callable[[Call], Ran]
+"""Runs a step."""
 
 
 @dataclass(frozen=True)
 class _Given:
-    """What a task or a turn is given: its inputs, its folder, and the turns around it."""
+    """What a task or a turn is given.
+
+    Attributes:
+        values, artifacts: Its inputs.
+        directory: Its folder.
+        turns: The numbers of the turns around it.
+        steps_after: How many steps have to come after it, one after the other.
+    """
 
     values: Values
     artifacts: dict[str, list[Values]]
     directory: Path
-    turns: tuple[int, ...]
+    turns: tuple[int, ...] = ()
+    steps_after: int = 0
 
 
 class Engine:
@@ -131,6 +142,8 @@ class Engine:
     def __init__(self, graph: Graph, place: Place, run: Run, at_once: int) -> None:
         self.place, self._graph, self._run = place, graph, run
         self._at_once = at_once
+        self._waiting: list[tuple[int, int, Call, Ended]] = []
+        self._running = 0
         self._done: queue.Queue[Callable[[], None]] = queue.Queue()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -140,7 +153,7 @@ class Engine:
         """Runs all of it; returns the first failure, which ended it."""
         root = self._graph.root
         scope = {name: value for name, value in arguments.items() if value is not None}
-        given = _Given(scope, {}, self.place.artifacts / self._graph.name, ())
+        given = _Given(scope, {}, self.place.artifacts / self._graph.name)
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="step") as self._pool:
             try:
                 _Group(self, root, given, self._end).begin()
@@ -151,14 +164,29 @@ class Engine:
                 raise
         return self._outcome.error
 
-    def submit(self, call: Call, ended: Ended) -> None:
-        """Has a step run as soon as there is room."""
+    def submit(self, call: Call, steps_after: int, ended: Ended) -> None:
+        """Has a step run as soon as there is room, before those after which less has to come."""
+        heapq.heappush(self._waiting, (-steps_after, next(self._numbers), call, ended))
+        # Not before all that can begin now is known.
+        self.soon(self._fill)
 
-        def tell(future: "Future[tuple[Values, TriremeError | None]]") -> None:
-            if not future.cancelled():
-                self._done.put(lambda: ended(_outcome_of(future, call)))
+    def _fill(self) -> None:
+        """Begins the steps for which there is room."""
+        while self._waiting and self._running < self._at_once:
+            *_, call, ended = heapq.heappop(self._waiting)
+            self._start(call, ended)
 
+    def _start(self, call: Call, ended: Ended) -> None:
+        def tell(future: "Future[Ran]") -> None:
+            self.soon(lambda: self._after(future, call, ended))
+
+        self._running += 1
         self._pool.submit(self._run, call).add_done_callback(tell)
+
+    def _after(self, future: "Future[Ran]", call: Call, ended: Ended) -> None:
+        self._running -= 1
+        ended(_outcome_of(future, call))
+        self.soon(self._fill)
 
     def soon(self, work: Callable[[], None]) -> None:
         """Has something done next by the thread that decides, however deep it is in the graph."""
@@ -183,7 +211,7 @@ class Engine:
         self._outcome = outcome
 
 
-def _outcome_of(future: "Future[tuple[Values, TriremeError | None]]", call: Call) -> Outcome:
+def _outcome_of(future: "Future[Ran]", call: Call) -> Outcome:
     try:
         outputs, error = future.result()
     except Exception as fault:  # of ours; other steps go on, and the run ends
@@ -271,7 +299,13 @@ class _Group:
                 made[name] = values.accepted(value, definition, _where(task, name))
         if isinstance(task.component, Group):
             made = _defaults(task.component) | made
-        return _Given(made, artifacts, self._given.directory / task.name, self._given.turns)
+        return _Given(
+            made,
+            artifacts,
+            self._given.directory / task.name,
+            self._given.turns,
+            self._given.steps_after + self._group.steps_after[task.name],
+        )
 
     def _value(self, source: InputOf | OutputOf | StatusOf) -> Any:
         if isinstance(source, InputOf):
@@ -325,7 +359,7 @@ def _begin(engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
         call = Call(
             task.name, given.turns, component, given.directory, given.values, given.artifacts
         )
-        engine.submit(call, ended)
+        engine.submit(call, given.steps_after, ended)
 
 
 class _Attempts:
@@ -412,6 +446,7 @@ class _Turns:
             loop.artifacts | (item if of_artifacts else {}),
             loop.directory.with_name(f"{loop.directory.name}-iteration-{number}"),
             (*loop.turns, number),
+            loop.steps_after,
         )
         _begin(self._engine, self._task, given, partial(self._after, number))
 

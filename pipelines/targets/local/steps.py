@@ -31,7 +31,7 @@ from trireme.graph.graph import Graph
 from trireme.pipelines.console import Console
 from trireme.pipelines.engine_lines import KfpLines
 from trireme.pipelines.targets.local import commands, containers
-from trireme.pipelines.targets.local.engine import Call, Place, Values
+from trireme.pipelines.targets.local.engine import Call, Place, Ran, Values
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.runs import LOG
 from trireme.pipelines.targets.local.starting import (
@@ -96,7 +96,7 @@ class Steps:
         """Ends what has been loaded for steps."""
         self._starter.close()
 
-    def run(self, call: Call) -> tuple[Values, TriremeError | None]:
+    def run(self, call: Call) -> Ran:
         """Runs one step to its end, shows it and records it; see ``engine.Run``."""
         if self._stopped:
             return {}, TriremeError(f"step {call.task} did not begin")
@@ -154,7 +154,7 @@ class Steps:
         with self._shown:
             self._console.ended(name, state, f"kept: {result}", before.get("seconds", 0.0))
 
-    def _run(self, name: str, call: Call) -> tuple[Values, TriremeError | None]:
+    def _run(self, name: str, call: Call) -> Ran:
         result = self._result
         journal.forget(result.workspace, name)  # what an earlier attempt has recorded
         variables = {

@@ -229,3 +229,26 @@ def test_a_loop_of_fewer_than_no_turns_at_once_is_refused():
             task["iteratorPolicy"] = {"parallelismLimit": -1}
     with pytest.raises(InputError, match=r"^task for-loop-1: its loop runs -1 turns at once$"):
         reading.of_json(document)
+
+
+def test_steps_that_most_have_to_come_after_begin_first(tmp_path):
+    @dsl.pipeline
+    def inner():
+        last = odd_pipelines.say(message="inner")
+        odd_pipelines.say(message="after it").after(last)
+
+    @dsl.pipeline
+    def uneven():
+        for word in "abc":
+            odd_pipelines.say(message=word)
+        first = inner()
+        odd_pipelines.say(message="last").after(first)
+
+    said = []
+    running_here.played(
+        reading.of_pipeline(uneven),
+        tmp_path,
+        lambda call: said.append(call.values["message"]),
+        at_once=1,
+    )
+    assert said == ["inner", "after it", "a", "b", "c", "last"]
