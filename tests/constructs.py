@@ -92,6 +92,18 @@ CONSTRUCTS = [
         ["['B', 'A', 'C'] ['b', 'a', 'c']"],
     ),
     Construct(
+        "Collected of turns one of which leaves nothing",
+        odd.collected_of_some,
+        ["['B', 'C'] ['b', 'c']"],
+        kubeflow="the step after fails: 2.17 takes all turns or none",
+    ),
+    Construct(
+        "set_path of an artifact",
+        odd.elsewhere,
+        ["ELSEWHERE e"],
+        argo="a step after finds no file: what is not below `path` is left in the pod",
+    ),
+    Construct(
         "a loop over artifacts",
         odd.loop_over_artifacts,
         ["A a", "B b"],

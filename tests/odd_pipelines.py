@@ -345,6 +345,31 @@ def collected(given: list = ["b", "a", "c"]):  # noqa: B006
     read_all(arts=dsl.Collected(left.outputs["out"]), texts=dsl.Collected(left.outputs["Output"]))
 
 
+@dsl.pipeline(name="collected-of-some")
+def collected_of_some(given: list = ["b", "a", "c"]):  # noqa: B006
+    """What comes together of turns of which one leaves nothing."""
+    with dsl.ParallelFor(given) as one, dsl.If(one != "a"):
+        left = leave(text=one)
+    read_all(arts=dsl.Collected(left.outputs["out"]), texts=dsl.Collected(left.outputs["Output"]))
+
+
+@component
+def leave_elsewhere(out: dsl.Output[dsl.Artifact]):
+    """Leaves a file where it wants to."""
+    import tempfile
+    from pathlib import Path
+
+    out.set_path(f"{tempfile.mkdtemp()}/file")
+    Path(out.path).write_text("ELSEWHERE")
+    out.metadata["of"] = "e"
+
+
+@dsl.pipeline(name="elsewhere")
+def elsewhere():
+    """An artifact at a place of the step's own."""
+    read(art=leave_elsewhere().outputs["out"])
+
+
 @dsl.pipeline(name="loop-over-artifacts")
 def loop_over_artifacts(given: list = ["a", "b"]):  # noqa: B006
     """A loop over what came together of another."""

@@ -103,13 +103,13 @@ def _items(items: str, kind: str | None, is_artifact: bool) -> str:
 
 
 def _collected(call: Call, outputs: Mapping[str, str]) -> models.Outputs | None:
-    """Returns the loop's outputs: of each of its body's, the list of those of all items."""
+    """Returns the loop's outputs: of each of its body's, the list of what the turns have left."""
     made = {}
     for key, one in call.component.outputs.items():
         # What Argo brings together are texts, or where all are JSON's maps or lists, those.
         text = f"{output(ROUND, outputs[key], guarded=True)} ?? '[]'"
         each = "type(#) == 'string' ? fromJSON(#) : #"
-        native = f"map(fromJSON({text}), {each})"
+        native = f"filter(map(fromJSON({text}), {each}), # != nil)"
         if isinstance(one, Artifact):
             native = f"reduce({native}, concat(#acc, #), [])"
         made[outputs[key]] = to_json(native)

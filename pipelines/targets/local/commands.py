@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,20 +102,30 @@ def outputs(call: Call) -> Values:
         if file.exists() and (text := file.read_text()):
             said = json.loads(text)
         found = {name: _left(call, name, said) for name in call.step.output_parameters}
+        artifacts = said.get("artifacts", {})
+        for name, artifact in call.step.output_artifacts.items():
+            left = artifacts.get(name, {}).get("artifacts") or [_made(call, name)]
+            found[name] = [{**_at_its_uri(one), "type": artifact.schema} for one in left]
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise TriremeError(f"step {call.task}: its outputs cannot be read: {error}") from None
-    artifacts = said.get("artifacts", {})
-    for name, artifact in call.step.output_artifacts.items():
-        left = artifacts.get(name, {}).get("artifacts") or [_made(call, name)]
-        found[name] = [{**one, "type": artifact.schema} for one in left]
     return {name: value for name, value in found.items() if value is not ABSENT}
 
 
 def prepare(call: Call) -> None:
-    """Makes the folder of a step's outputs, without what an earlier try has said."""
+    """Makes the folder of a step's outputs, without what an earlier try has left."""
     call.directory.mkdir(parents=True, exist_ok=True)
-    for name in (OUTPUT, *call.step.output_parameters):
-        (call.directory / name).unlink(missing_ok=True)
+    for name in (OUTPUT, *call.step.outputs):
+        left = call.directory / name
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(True)
+
+
+def _at_its_uri(artifact: Values) -> Values:
+    """Returns an artifact that a step has left, which is copied where it was left elsewhere."""
+    elsewhere, uri = artifact.pop("custom_path", ""), Path(artifact["uri"])
+    if elsewhere and Path(elsewhere).exists() and not uri.exists():
+        copy = shutil.copytree if Path(elsewhere).is_dir() else shutil.copyfile
+        copy(elsewhere, uri)
+    return artifact
 
 
 def _left(call: Call, name: str, said: Values) -> Any:

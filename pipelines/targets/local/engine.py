@@ -8,6 +8,7 @@ graph on Kubeflow and Argo:
   loop without a limit. A group in which a task has failed has failed.
 - A task is skipped where its condition is false, and where one that it comes after was skipped.
 - An output that was not left is ABSENT: an input that may be left out is then, any other fails.
+  What comes together of a loop is of the turns that have left one, in their order.
 """
 
 import heapq
@@ -457,9 +458,9 @@ class _Turns:
             return Outcome(FAILED, error=failed[0].error)
         outputs: Values = {}
         for name, definition in self._task.component.outputs.items():
-            left = [one.outputs.get(name) for one in ordered]
+            left = [one.outputs[name] for one in ordered if one.outputs.get(name) is not None]
             if isinstance(definition, Artifact):
-                left = [artifact for each in left for artifact in each or []]
+                left = list(itertools.chain.from_iterable(left))
             outputs[name] = left
         return Outcome(SUCCEEDED, outputs)
 

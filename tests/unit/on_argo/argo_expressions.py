@@ -230,7 +230,7 @@ class Parser:
 
     def call(self, name: str, first: list[Node]) -> Node:
         arguments = first + self.listed(")")
-        if name in ("map", "reduce"):
+        if name in ("map", "filter", "reduce"):
             return loop(name, arguments)
         if name not in FUNCTIONS:
             raise ExpressionError(f"there is no function {name}")
@@ -310,6 +310,8 @@ def loop(name: str, arguments: list[Node]) -> Node:
             raise ExpressionError(f"{name} over {items!r}")
         if name == "map":
             return [arguments[1]({**names, "#": item}) for item in items]
+        if name == "filter":
+            return [item for item in items if arguments[1]({**names, "#": item})]
         result = arguments[2](names)
         for item in items:
             result = arguments[1]({**names, "#": item, "#acc": result})
