@@ -269,6 +269,41 @@ def test_a_step_that_only_its_image_can_run_is_refused_without_an_engine(
     assert not (untracked / "runs").exists()
 
 
+IN_A_POD = """
+from kfp import dsl, kubernetes
+
+
+@dsl.component
+def look(volume: str):
+    import os
+
+    print("has", os.environ["TOKEN"], os.listdir(volume))
+
+
+@dsl.pipeline(name="pods")
+def pods():
+    looked = look(volume="{volume}")
+    kubernetes.use_secret_as_env(looked, "tokens", {{"token": "TOKEN"}})
+    kubernetes.use_config_map_as_env(looked, "names", {{"name": "WHO"}}, optional=True)
+    kubernetes.mount_pvc(looked, "data", "{volume}")
+"""
+
+
+def test_what_only_a_cluster_gives_a_step_is_asked_for(folder, trireme, untracked, monkeypatch):
+    volume = folder / "volume"
+    (folder / "pods.py").write_text(IN_A_POD.format(volume=volume))
+    status, _, errors = trireme("run", "pods.py")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "step look: its variable TOKEN comes from the cluster; set it" in errors
+    monkeypatch.setenv("TOKEN", "abc")
+    status, _, errors = trireme("run", "pods.py")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"step look: {volume} is a volume of its pod, and no folder of this machine" in errors
+    assert not (untracked / "runs").exists()
+    volume.mkdir()
+    assert trireme("plan", "pods.py")[0] == 0
+
+
 TRAINED = """
 from kfp import dsl
 from trireme import WORKSPACE, checkout, dataset, finishing, train

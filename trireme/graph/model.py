@@ -198,6 +198,13 @@ class Component:
         return {key: one for key, one in self.outputs.items() if isinstance(one, Artifact)}
 
 
+_VOLUMES = (
+    *("secretAsVolume", "configMapAsVolume", "pvcMount"),
+    *("genericEphemeralVolume", "emptyDirMounts"),
+)
+"""What kfp-kubernetes calls volumes of a pod that have a place in it."""
+
+
 @dataclass(frozen=True)
 class Step(Component):
     """A leaf whose container runs; texts may hold placeholders.
@@ -223,13 +230,21 @@ class Step(Component):
         return [*self.command, *self.arguments]
 
     @property
-    def from_the_cluster(self) -> set[str]:
-        """The names of the variables that a Secret or a ConfigMap gives it there."""
+    def from_the_cluster(self) -> dict[str, bool]:
+        """The variables that only a cluster gives it, by name: whether it needs each."""
+        found = {one["name"]: True for one in self.pod.get("fieldPathAsEnv", ())}
+        for one in (*self.pod.get("secretAsEnv", ()), *self.pod.get("configMapAsEnv", ())):
+            is_needed = not one.get("optional", False)
+            found |= {pair["envVar"]: is_needed for pair in one.get("keyToEnv", ())}
+        return found
+
+    @property
+    def volumes(self) -> dict[str, bool]:
+        """The folders that only a cluster gives it: whether it needs each."""
         return {
-            pair["envVar"]
-            for kind in ("secretAsEnv", "configMapAsEnv")
-            for source in self.pod.get(kind, ())
-            for pair in source.get("keyToEnv", ())
+            one["mountPath"]: not one.get("optional", False)
+            for kind in _VOLUMES
+            for one in self.pod.get(kind, ())
         }
 
     @property

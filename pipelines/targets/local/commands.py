@@ -71,6 +71,7 @@ def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str
         for given in (call.step.command, call.step.arguments)
     )
     folders = {place.artifacts: None, place.workspace: None}  # each once, in this order
+    folders |= {Path(one): None for one in call.step.volumes if Path(one).exists()}
     for artifact in (one for found in call.artifacts.values() for one in found):
         uri = Path(artifact["uri"])
         if uri.is_absolute() and uri.exists() and place.artifacts not in uri.parents:

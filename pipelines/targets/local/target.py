@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import TriremeError
 from trireme.components.home import home
 from trireme.components.processes import cpus
 from trireme.pipelines.targets.base import OnLine, Prunable, Step, Target
@@ -35,18 +35,18 @@ class Local(Target[LocalRun]):
         *,
         wait: bool,
     ) -> int:
-        from trireme.pipelines.targets.local import running
+        from trireme.pipelines.targets.local import checking, running
 
-        _check_steps(pipeline)
+        checking.check(pipeline.graph)
         return _ended(running.run(pipeline, _absolute(arguments), name, console), console)
 
     def start(
         self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
     ) -> tuple[LocalRun, str]:
         """Starts a run in a process of its own; see ``Target``."""
-        from trireme.pipelines.targets.local import running
+        from trireme.pipelines.targets.local import checking, running
 
-        _check_steps(pipeline)
+        checking.check(pipeline.graph)
         runs.start(running.prepare(pipeline, _absolute(arguments), name))
         return runs.find(name), ""
 
@@ -115,7 +115,9 @@ class Local(Target[LocalRun]):
         return unsent.bring_all()
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
-        _check_steps(pipeline)
+        from trireme.pipelines.targets.local import checking
+
+        checking.check(pipeline.graph)
         return replace(plan, at_once=min(plan.at_once, pipeline.at_once or cpus()))
 
 
@@ -137,19 +139,3 @@ def _ended(result: "Result", console: "Console") -> int:
         sys.stdout.flush()
         raise result.error
     return result.exit_status
-
-
-def _check_steps(pipeline: "Pipeline") -> None:
-    """Refuses steps that nothing here can run."""
-    from trireme.graph.model import Importer
-    from trireme.pipelines.targets.local import containers
-
-    for path, step in pipeline.graph.steps:
-        if not step.is_python:
-            containers.check(path[-1].name, step.image)
-    for path, task in pipeline.graph.leaves:
-        if isinstance(task.component, Importer) and task.component.is_downloaded:
-            raise InputError(
-                f"{pipeline.name}: step {path[-1].name} downloads an artifact to the workspace, "
-                "which needs --target kfp; the step dataset brings data to any of the three"
-            )
