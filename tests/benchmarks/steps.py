@@ -66,10 +66,12 @@ def by_kfp(folder: Path) -> None:
 def by_hand(folder: Path) -> None:
     """Runs the bare functions, each as an interpreter."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in range(INDEPENDENT):
-            pool.submit(_run, [sys.executable, "-c", WORK], folder)
+        command = [sys.executable, "-c", WORK]
+        working = [pool.submit(_run, command, folder) for _ in range(INDEPENDENT)]
         for number in range(IN_A_ROW):
             _run([sys.executable, "-c", f"print({number} + 1)"], folder)
+        for one in working:
+            one.result()
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -70,17 +70,19 @@ def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str
         [filled(word, call, place) for word in _words(given, call)]
         for given in (call.step.command, call.step.arguments)
     )
-    folders = {place.artifacts: None, place.workspace: None}  # each once, in this order
-    folders |= {Path(one): None for one in call.step.volumes if Path(one).exists()}
+    volumes = [Path(one) for one in call.step.volumes if Path(one).exists()]
+    folders = [place.artifacts, place.workspace, *volumes]
     for artifact in (one for found in call.artifacts.values() for one in found):
         uri = Path(artifact["uri"])
         if uri.is_absolute() and uri.exists() and place.artifacts not in uri.parents:
-            folders[uri] = None
+            folders.append(uri)
     image = filled(call.step.image, call, place)
     if not image or image.startswith("-"):
         raise InputError(f"task {call.task}: {image!r} is no image")
     passed = call.step.from_the_cluster - variables.keys()
-    return containers.command(name, image, words, arguments, variables, passed, folders)
+    return containers.command(
+        name, image, words, arguments, variables, passed, list(dict.fromkeys(folders))
+    )
 
 
 def filled(text: str, call: Call, place: Place) -> str:
@@ -107,7 +109,7 @@ def outputs(call: Call) -> Values:
         for name, artifact in call.step.output_artifacts.items():
             left = artifacts.get(name, {}).get("artifacts") or [_made(call, name)]
             found[name] = [{**_at_its_uri(one), "type": artifact.schema} for one in left]
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
         raise TriremeError(f"step {call.task}: its outputs cannot be read: {error}") from None
     return {name: value for name, value in found.items() if value is not ABSENT}
 

@@ -53,7 +53,7 @@ def command(
         words: What runs in place of the image's own program; none for that.
         arguments: Its arguments; none for the image's own, if words are none either.
         variables: Those of the step. They are no variables of podman or docker itself, whose PATH
-            and HOME are this machine's.
+            and HOME are this machine's, so they are in the list of processes.
         passed: The names of variables that it gets as they are here.
         folders: What it sees of this machine, at the same places.
     """
@@ -68,17 +68,22 @@ def command(
         made += ["--env", variable]
     for variable, value in variables.items():
         made += ["--env", f"{variable}={value}"]
-    words = [expand(word, variables) for word in words]
+    known = {one: os.environ[one] for one in passed if one in os.environ} | dict(variables)
+    words = [expand(word, known) for word in words]
     if words:
         made += ["--entrypoint", words[0]]
-    return [*made, image, *words[1:], *(expand(word, variables) for word in arguments)]
+    return [*made, image, *words[1:], *(expand(word, known) for word in arguments)]
 
 
 def remove(name: str) -> None:
     """Removes what is left of a container, if anything is."""
-    with contextlib.suppress(subprocess.TimeoutExpired):  # podman or docker says why, next
+    at_once = ["--time", "0"] if Path(engine()).name == "podman" else []  # as docker does
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs, and who waits is a person
         subprocess.run(
-            [engine(), "rm", "--force", name], capture_output=True, timeout=PATIENCE, check=False
+            [engine(), "rm", "--force", *at_once, name],
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
         )
 
 

@@ -159,6 +159,8 @@ class Engine:
             try:
                 _Group(self, root, given, self._end).begin()
                 while self._outcome is None:
+                    if self._done.empty():  # not before all that can begin now is known
+                        self._fill()
                     self._next()()
             except BaseException:
                 self._pool.shutdown(wait=False, cancel_futures=True)
@@ -168,8 +170,6 @@ class Engine:
     def submit(self, call: Call, steps_after: int, ended: Ended) -> None:
         """Has a step run as soon as there is room, before those after which less has to come."""
         heapq.heappush(self._waiting, (-steps_after, next(self._numbers), call, ended))
-        # Not before all that can begin now is known.
-        self.soon(self._fill)
 
     def _fill(self) -> None:
         """Begins the steps for which there is room."""
@@ -187,7 +187,6 @@ class Engine:
     def _after(self, future: "Future[Ran]", call: Call, ended: Ended) -> None:
         self._running -= 1
         ended(_outcome_of(future, call))
-        self.soon(self._fill)
 
     def soon(self, work: Callable[[], None]) -> None:
         """Has something done next by the thread that decides, however deep it is in the graph."""

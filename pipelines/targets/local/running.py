@@ -27,8 +27,8 @@ from trireme.graph import writing
 from trireme.pipelines import catalog
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets.local import checking, unsent
 from trireme.pipelines.targets.local import runs as local_runs
-from trireme.pipelines.targets.local import unsent
 from trireme.pipelines.targets.local.engine import Engine
 from trireme.pipelines.targets.local.result import Result
 from trireme.pipelines.targets.local.steps import Steps
@@ -89,6 +89,7 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
             )
     store.check_reachable(store.uri())
     pipeline, arguments = prepared(run.directory)
+    checking.check(pipeline.graph)
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
         if commit := _changed_since(run.workspace, arguments):
             console.print(

@@ -67,7 +67,7 @@ class Steps:
             result.workspace,
         )
         self._running: dict[Path, Process] = {}
-        self._ran: set[Path] = set()  # the folders of steps that this process has run
+        self._come_to: set[Path] = set()  # the folders of steps that this process has come to
         self._starter = Starter(self._warn)
         # What is printed comes before the failure after it.
         self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
@@ -109,19 +109,27 @@ class Steps:
         mark = call.directory / DONE
         try:
             # Where a group is tried again, all of it is.
-            is_of_before = call.directory not in self._ran
+            is_of_before = call.directory not in self._come_to
+            self._come_to.add(call.directory)
             if is_of_before and mark.exists() and mark.read_text() == _seal(call):
                 left = commands.outputs(call)
                 self._kept(name)
                 return left, None
-            self._ran.add(call.directory)
+            mark.unlink(missing_ok=True)
             commands.prepare(call)
+        except TriremeError as error:
+            return {}, self._not_run(name, error)
+        except OSError as error:
+            return {}, self._not_run(name, self._stuck(error))
+        try:
             return self._run(name, call)
         except TriremeError as error:
             return {}, self._not_run(name, error)
         except OSError as error:
-            where = self._result.directory
-            return {}, TriremeError(f"the run {where} cannot go on: {error}")
+            return {}, self._stuck(error)
+
+    def _stuck(self, error: OSError) -> TriremeError:
+        return TriremeError(f"the run {self._result.directory} cannot go on: {error}")
 
     def _name_of(self, call: Call) -> str:
         """Returns the name of a step: its task, with the group around it if there are two of it."""
@@ -161,7 +169,9 @@ class Steps:
             variable: commands.filled(value, call, self.place)
             for variable, value in call.step.variables.items()
         }
-        container = "" if call.step.is_python else f"{self.place.run}-{name}"
+        container = ""
+        if not call.step.is_python:  # two steps may have one name, in groups of one name
+            container = f"{self.place.run}-{name}-{_digest(str(call.directory))[:8]}"
         if container:
             command = commands.in_a_container(call, self.place, container, variables)
             containers.remove(container)  # of a run that was killed before it was resumed

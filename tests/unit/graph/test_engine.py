@@ -252,3 +252,21 @@ def test_steps_that_most_have_to_come_after_begin_first(tmp_path):
         at_once=1,
     )
     assert said == ["inner", "after it", "a", "b", "c", "last"]
+
+
+def test_a_step_that_much_comes_after_begins_first_behind_importers_too(tmp_path):
+    @dsl.pipeline
+    def behind():
+        found = dsl.importer(artifact_uri="/x", artifact_class=dsl.Dataset)
+        first = odd_pipelines.say(message="long").after(found)
+        odd_pipelines.say(message="after it").after(first)
+        odd_pipelines.say(message="short")
+
+    said = []
+    running_here.played(
+        reading.of_pipeline(behind),
+        tmp_path,
+        lambda call: said.append(call.values["message"]),
+        at_once=1,
+    )
+    assert said[0] == "long"
