@@ -169,14 +169,12 @@ class Steps:
             variable: commands.filled(value, call, self.place)
             for variable, value in call.step.variables.items()
         }
-        container = ""
-        if not call.step.is_python:  # two steps may have one name, in groups of one name
+        if call.step.is_python:
+            container, command = "", commands.command_line(call, self.place)
+        else:  # two steps may have one name, in groups of one name
             container = f"{self.place.run}-{name}-{_digest(str(call.directory))[:8]}"
-        if container:
             command = commands.in_a_container(call, self.place, container, variables)
             containers.remove(container)  # of a run that was killed before it was resumed
-        else:
-            command = commands.command_line(call, self.place)
         modules = modules_of(command, variables, call.step.image, call.values)
         wanted = self._wanted(name, call.values)
         environment = self._record.step_started(name, Path(result.temporary), wanted)

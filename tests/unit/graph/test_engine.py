@@ -231,6 +231,13 @@ def test_a_loop_of_fewer_than_no_turns_at_once_is_refused():
         reading.of_json(document)
 
 
+def begun(pipeline, tmp_path):
+    """Returns what the steps of a pipeline are to say, in the order in which they begin alone."""
+    graph = reading.of_pipeline(pipeline)
+    done = running_here.played(graph, tmp_path, lambda call: None, at_once=1)
+    return [call.values["message"] for call in done.calls]
+
+
 def test_steps_that_most_have_to_come_after_begin_first(tmp_path):
     @dsl.pipeline
     def inner():
@@ -244,14 +251,7 @@ def test_steps_that_most_have_to_come_after_begin_first(tmp_path):
         first = inner()
         odd_pipelines.say(message="last").after(first)
 
-    said = []
-    running_here.played(
-        reading.of_pipeline(uneven),
-        tmp_path,
-        lambda call: said.append(call.values["message"]),
-        at_once=1,
-    )
-    assert said == ["inner", "after it", "a", "b", "c", "last"]
+    assert begun(uneven, tmp_path) == ["inner", "after it", "a", "b", "c", "last"]
 
 
 def test_a_step_that_much_comes_after_begins_first_behind_importers_too(tmp_path):
@@ -262,11 +262,4 @@ def test_a_step_that_much_comes_after_begins_first_behind_importers_too(tmp_path
         odd_pipelines.say(message="after it").after(first)
         odd_pipelines.say(message="short")
 
-    said = []
-    running_here.played(
-        reading.of_pipeline(behind),
-        tmp_path,
-        lambda call: said.append(call.values["message"]),
-        at_once=1,
-    )
-    assert said[0] == "long"
+    assert begun(behind, tmp_path)[0] == "long"
