@@ -25,7 +25,8 @@ _NODE_RANK = (
 """The same of several pods, each of which knows its own: Lightning and Accelerate look for it."""
 
 _TOLD_TO_END = (
-    'trap \'told=1; kill -TERM "$p"\' TERM; "$0" "$@" & p=$!; '
+    'trap \'told="${p:-early}"; [ -z "$p" ] || kill -TERM "$p"\' TERM; "$0" "$@" & p=$!; '
+    '[ "$told" != early ] || { sleep 1; kill -TERM "$p"; }; '
     'while s=0; wait "$p" || s=$?; kill -0 "$p" 2>/dev/null; do :; done; '
     '[ -z "$told" ] || [ "$s" = 0 ] || exit 143; exit "$s"'
 )

@@ -275,7 +275,7 @@ def take_away_the_first(pods, after):
 
 def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, run):
     checkout, train = "flow.root.checkout.executor", "flow.root.train.executor"
-    run["left"] = [("RUNNING", {})] * 6 + [("SUCCEEDED", {})]
+    run["left"] = [("RUNNING", {})]  # until all of this has happened
     as_time_goes_by(
         kubeflow,
         lambda: None,  # the command finds the run
@@ -284,6 +284,7 @@ def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, 
         lambda: change(pods, run, train, ["three"], is_running=True),
         lambda: take_away_the_first(pods, after="two"),  # what has been read stays read
         lambda: change(pods, run, train, ["three", "four"], is_running=False),
+        lambda: run.update(left=[("SUCCEEDED", {})]),
     )
     status, output, errors = trireme("logs", "-f", run["run_id"], *THERE)
     assert (status, errors) == (0, "")
