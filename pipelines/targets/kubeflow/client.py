@@ -1,6 +1,7 @@
 """kfp.Client as it is wanted here, and where it is to go; the one user of its generated API."""
 
 import io
+import os
 import warnings
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ class Server:
     ca_file: str = ""
     context: str = ""
 
+    @property
+    def ui(self) -> str:
+        """URL of the UI, where it was given; as kfp.Client finds it."""
+        endpoint = self.endpoint or os.environ.get("KF_PIPELINES_ENDPOINT", "")
+        return os.environ.get("KF_PIPELINES_UI_ENDPOINT", endpoint)
+
 
 class Client(kfp.Client):
     """kfp.Client, without waiting and printing of its own."""
@@ -49,36 +56,39 @@ class Client(kfp.Client):
             with_token["existing_token"] = server.token
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
-            return cls(
+            client = cls(
                 host=server.endpoint or None,
                 ssl_ca_cert=server.ca_file or None,
                 kube_context=server.context or None,
                 **with_token,
             )
+        _leave_retries_to_us(client.configuration)
+        # It has been made with the settings before.
+        client.api.rest_client = kfp_server_api.rest.RESTClientObject(client.configuration)
+        return client
 
     @property
-    def configuration(self) -> Any:
+    def api(self) -> kfp_server_api.ApiClient:
+        """The generated client that all of its APIs share."""
+        return self.runs.run_service_get_run.__self__.api_client
+
+    @property
+    def configuration(self) -> kfp_server_api.Configuration:
         """The generated client's settings."""
-        return self._existing_config
-
-    @property
-    def ui(self) -> str:
-        """URL of the UI, where it was given."""
-        return str(self._uihost or "")
+        return self.api.configuration
 
     def get_kfp_healthz(self, sleep_duration: int = 0) -> Any:
         """Says nothing yet: whether there are several users is asked with our own patience."""
         return kfp_server_api.V2beta1GetHealthzResponse()
 
-    def _load_config(self, *arguments: Any, **named: Any) -> Any:
-        config = super()._load_config(*arguments, **named)
-        config.retries = Retry(0, raise_on_redirect=False)  # every retry is ours
-        config.host = host = config.host.rstrip("/")
-        if refresh := config.refresh_api_key_hook:
-            # That of a kubeconfig puts its API server's URL back, without the way to Kubeflow.
-            def refreshed(settings: Any) -> None:
-                refresh(settings)
-                settings.host, settings.refresh_api_key_hook = host, refreshed
 
-            config.refresh_api_key_hook = refreshed
-        return config
+def _leave_retries_to_us(settings: kfp_server_api.Configuration) -> None:
+    settings.retries = Retry(0, raise_on_redirect=False)
+    settings.host = host = settings.host.rstrip("/")
+    if refresh := settings.refresh_api_key_hook:
+        # That of a kubeconfig puts its API server's URL back, without the way to Kubeflow.
+        def refreshed(settings: Any) -> None:
+            refresh(settings)
+            settings.host, settings.refresh_api_key_hook = host, refreshed
+
+        settings.refresh_api_key_hook = refreshed

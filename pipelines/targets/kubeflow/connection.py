@@ -50,7 +50,7 @@ class Connection:
     def page(self, path: str) -> str:
         """Returns the URL of a page in Kubeflow's UI, by what comes after the ``#``."""
         # A URL that leads through a Kubernetes API server shows no UI.
-        prefix = self._client.ui or ("" if self.host.endswith("/proxy") else self.host)
+        prefix = self._server.ui or ("" if self.host.endswith("/proxy") else self.host)
         return f"{prefix.rstrip('/')}/#{path}"
 
     def ask(
