@@ -247,6 +247,76 @@ def test_a_malicious_pickle_in_an_exported_program_does_not_run(model, code, tmp
     assert not mark.exists()
 
 
+CALL = "__import__('pathlib').Path({mark!r}).touch()"
+
+
+def first_node(program):
+    return program["graph_module"]["graph"]["nodes"][0]
+
+
+def called(program, operation):
+    """Puts a call of an operation with a text in place of the first one."""
+    text = {"name": "x", "arg": {"as_string": f"touch {operation[1]}"}, "kind": 1}
+    first_node(program).update(target=operation[0], inputs=[text])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    {
+        "a size": lambda program, mark: program["graph_module"]["graph"]["tensor_values"]["linear"][
+            "sizes"
+        ].__setitem__(0, {"as_expr": {"expr_str": CALL.format(mark=mark), "hint": None}}),
+        "an operation": lambda program, mark: called(program, ("torch.os.system", mark)),
+        "a file": lambda program, mark: called(program, ("torch.ops.aten.save.default", mark)),
+        "a guard": lambda program, mark: program.update(guards_code=[CALL.format(mark=mark)]),
+        "a comment": lambda program, mark: program.update(
+            guards_code=[f'1 # ", {CALL.format(mark=mark)}) #']
+        ),
+        "a name": lambda program, mark: program["graph_module"]["module_call_graph"][0][
+            "signature"
+        ].update(forward_arg_names=[f"x={CALL.format(mark=mark)}"]),
+        "a keyword": lambda program, mark: program["graph_module"]["module_call_graph"][0][
+            "signature"
+        ].update(
+            in_spec=json.dumps([1, {"type": "builtins.dict", "context": json.dumps([mark + "()"])}])
+        ),
+    }.items(),
+    ids=lambda change: change[0],
+)
+def test_code_in_an_exported_program_does_not_run(model, code, tmp_path, change):
+    mark = tmp_path / "ran"
+    file = tmp_path / "model.pt2"
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    torch.export.save(
+        torch.export.export(nn.Linear(4, 3), (X,), dynamic_shapes=({0: batch},)), file
+    )
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(model / "model.pt2", "w") as copy:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith("models/model.json"):
+                program = json.loads(content)
+                change[1](program, str(mark))
+                content = json.dumps(program).encode()
+            copy.writestr(name, content)
+    assert "is not loaded: it may be code" in refusal(model, code)
+    assert not mark.exists()
+
+
+@pytest.mark.slow
+def test_an_exported_program_with_guards_is_loaded(model, code):
+    class Even(nn.Module):
+        def forward(self, x):
+            return x.reshape(2, -1).sum(1) if x.shape[0] % 2 == 0 and x.shape[0] < 100 else x
+
+    program = torch.export.export(
+        Even(), (torch.ones(4, 8),), dynamic_shapes=({0: torch.export.Dim.AUTO},)
+    )
+    torch.export.save(program, model / "model.pt2")
+    loaded = load_model(model, code, ENTRYPOINT)
+    assert loaded.predict(np.ones((6, 8), np.float32)).tolist() == [24.0, 24.0]
+
+
 @pytest.mark.parametrize("number", ["float16", "bfloat16", "float64"])
 def test_other_numbers_take_what_a_dataset_holds(model, code, state, linear, number):
     (code / "trainers" / "other_numbers.py").write_text(

@@ -3,13 +3,14 @@
 import os
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.components.training.result import program_file
 from trireme.components.training.result.factory import build
 from trireme.components.training.result.trained import NotLoadable, TrainedModel, no_tensor, read
 
@@ -26,20 +27,9 @@ def load_program(file: Path) -> TrainedModel:
 
 def load_exported(file: Path) -> "torch.export.ExportedProgram":
     """Loads a program of tensors and operations only."""
-    # ``torch.export.load`` would unpickle anything else, and load the libraries of compiled code.
     import torch
-    from torch.export.pt2_archive import PT2ArchiveReader, constants
 
-    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
-    refused = (
-        constants.AOTINDUCTOR_DIR,
-        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
-    )
-    names: list[str] = []
-    with suppress(RuntimeError, AssertionError):  # then it is of an older form, which lacks these
-        names = PT2ArchiveReader(str(file)).get_file_names()
-    if other := [name for name in names if name.startswith(refused)]:
-        raise ValueError(f"it holds {other[0]}, and only tensors and operations are loaded")
+    program_file.check(file)
     with _weights_only():
         try:
             return torch.export.load(file)

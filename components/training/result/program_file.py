@@ -1,0 +1,140 @@
+"""What a file of ``torch.export.save`` may say, so that loading it executes nothing of it.
+
+``torch.export.load`` of torch 2.13 believes the texts in it: ``sympy.sympify`` evaluates sizes,
+operations are looked up as attributes of ``torch``, and Python source is made of names and guards
+(torch/_export/serde/serialize.py, torch/export/_unlift.py, torch/fx/graph.py).
+"""
+
+import ast
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_BEFORE_2_8 = "serialized_exported_program.json"  # a file of the form that torch 2.7 wrote
+
+# Keys of the JSON whose texts are told to a person or to an operation, and nothing else.
+_FREE = {"stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "as_string", "as_strings"}
+_SHAPES_OF_ARGUMENTS = {"in_spec", "out_spec"}  # JSON in a text; its contexts are JSON again
+_NAME = re.compile(r"[\w.]*", re.ASCII)
+_VERSION = re.compile(r"[\w.+]*", re.ASCII)
+_WORDS = re.compile(r"[\w./ -]*", re.ASCII)
+
+_OPERATION = re.compile(
+    # ``aten`` has two operations that open a file by its name.
+    r"torch\.ops\.(aten\.(?!(from_file|save)\b)|prims\.|quantized_decomposed\.)\w+\.\w+|"
+    r"torch\.ops\.higher_order\.(cond|map_impl|scan|while_loop|associative_scan|"
+    r"wrap_with_set_grad_enabled|wrap_with_autocast)|"
+    r"torch\.(sym_(float|int|ite|max|min|not|sqrt|sum)|_sym_\w+)|"
+    r"math\.[a-z]\w*|"
+    r"_operator\.(abs|add|and_|eq|floordiv|ge|getitem|gt|le|lshift|lt|mod|mul|ne|neg|not_|or_|pos|"
+    r"pow|rshift|sub|truediv|xor)",
+    re.ASCII,
+)
+
+# How sympy and torch/utils/_sympy write sizes, and what guards compare them by.
+_FUNCTION = re.compile(
+    r"Abs|Add|And|BitwiseFn_bitwise_and|BitwiseFn_bitwise_or|CeilDiv|CeilToInt|CleanDiv|Eq|Equality|"
+    r"Float|FloatPow|FloatTrueDiv|FloorDiv|FloorToInt|GreaterThan|Identity|IntTrueDiv|Integer|"
+    r"IsNonOverlappingAndDenseIndicator|LShift|LessThan|Max|Min|Mod|ModularIndexing|Mul|Ne|Not|Or|"
+    r"Pow|PowByNatural|PythonMod|RShift|Rational|RoundDecimal|RoundToInt|StrictGreaterThan|"
+    r"StrictLessThan|Symbol|ToFloat|TruncToFloat|TruncToInt|TruncToNum|Unequality|Where|ceiling|"
+    r"floor|sqrt"
+)
+_VALUES = {"oo", "int_oo", "true", "false", "L"}
+_SYMBOL = re.compile(r"(s|u|f|zf|zuf)\d+", re.ASCII)
+_OF_A_TENSOR = {"size", "stride", "storage_offset"}  # what guards ask an argument, as L['x'].size()
+_QUOTED = re.compile(r"[\w.+-]*", re.ASCII)
+
+
+def check(file: Path) -> None:
+    """Refuses, with a ValueError, a file that holds more than tensors and operations."""
+    from torch.export.pt2_archive import PT2ArchiveReader, constants
+
+    with zipfile.ZipFile(file) as archive:
+        if _BEFORE_2_8 in archive.namelist():
+            raise ValueError("torch 2.7 or earlier has saved it; save it again with a later one")
+    # As torch reads it, which may be something else where names are doubled.
+    archive = PT2ArchiveReader(str(file))
+    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
+    refused = (
+        constants.AOTINDUCTOR_DIR,
+        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
+    )
+    for name in archive.get_file_names():
+        if name.startswith(refused):
+            raise ValueError(f"it holds {name}, and only tensors and operations are loaded")
+        if name.startswith(constants.MODELS_DIR) or name.endswith(".json"):
+            for key, text in _texts(json.loads(archive.read_bytes(name))):
+                if not _is_harmless(key, text):
+                    raise ValueError(
+                        f"its {key or 'key'} {text[:80]!r} is not loaded: it may be code"
+                    )
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yields all texts of a JSON value, with the key that they are below; keys have none."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield ("expr_str" if key == "range_constraints" else ""), name
+            yield from _texts(below, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, key)
+    elif isinstance(value, str):
+        yield key, value
+
+
+def _is_harmless(key: str, text: str) -> bool:
+    if key in _FREE:
+        return True
+    if key == "target" or key == "as_operator":
+        return bool(_OPERATION.fullmatch(text))
+    if key in ("expr_str", "guards_code"):
+        return _is_expression(text)
+    if key in _SHAPES_OF_ARGUMENTS:
+        return all(_WORDS.fullmatch(each) for each in _texts_of_json(text))
+    return bool((_VERSION if key == "torch_version" else _NAME).fullmatch(text))
+
+
+def _texts_of_json(text: str) -> Iterator[str]:
+    for key, each in _texts(json.loads(text)):
+        if key == "context":
+            yield from _texts_of_json(each)
+        else:
+            yield each
+
+
+def _is_expression(text: str) -> bool:
+    """Tells whether a text is numbers, names and operators, and calls of what sizes are made by."""
+    if set(text) & set('#"\\\r\n'):  # what is after a comment is not seen here, but pasted there
+        return False
+    try:
+        return _is_harmless_node(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _is_harmless_node(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float)
+        case ast.Name(id=name):
+            return name in _VALUES or bool(_SYMBOL.fullmatch(name))
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key))):
+            return _is_harmless_node(value) and bool(_QUOTED.fullmatch(key))
+        case ast.Call(func=ast.Name(id="Symbol" | "Float"), args=[ast.Constant(value=str(name))]):
+            parts: list[ast.AST] = [each.value for each in node.keywords]
+            return bool(_QUOTED.fullmatch(name)) and all(map(_is_harmless_node, parts))
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[], keywords=[]):
+            return name in _OF_A_TENSOR and _is_harmless_node(value)
+        case ast.Call(func=ast.Name(id=name)):
+            parts = [*node.args, *(each.value for each in node.keywords)]
+            return bool(_FUNCTION.fullmatch(name)) and all(map(_is_harmless_node, parts))
+        case ast.UnaryOp() | ast.BinOp() | ast.BoolOp() | ast.Compare() | ast.Subscript():
+            marks = ast.operator | ast.unaryop | ast.boolop | ast.cmpop | ast.expr_context
+            parts = [each for each in ast.iter_child_nodes(node) if not isinstance(each, marks)]
+            return all(map(_is_harmless_node, parts))
+    return False
