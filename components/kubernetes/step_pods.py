@@ -26,6 +26,9 @@ _ITERATION = re.compile(r"iteration-iterations\((\d+):\d+\)(\(\d+\))?")
 # The pod that does a step's work is the node "executor" below the step's own, or one of its tries.
 _EXECUTOR = re.compile(r"(?P<above>.*)\.(?P<step>[^.()]+)(\(\d+\))?\.executor(\(\d+\))?")
 
+# A driver is beside its task: train-driver, for-loop-1-driver; root-driver is that of all tasks.
+_DRIVER = re.compile(r".*\.(?P<task>[^.()]+)-driver(\(\d+\))?")
+
 
 def step_of(pod: dict[str, Any]) -> str:
     """Returns the step, with its turn in loops as in ``trial-003``; empty for what is none."""
@@ -36,6 +39,12 @@ def step_of(pod: dict[str, Any]) -> str:
     if re.match(r"[^.]*\.root\b", node) or not node:  # another pod of Kubeflow Pipelines
         return ""
     return in_a_loop(untried(node).rpartition(".")[2], *turns(node))
+
+
+def driven_by(pod: dict[str, Any]) -> str:
+    """Returns the task that a driver of Kubeflow Pipelines is for; empty for what is none."""
+    found = _DRIVER.fullmatch(node_of(pod))
+    return found["task"] if found else ""
 
 
 def node_of(pod: dict[str, Any]) -> str:

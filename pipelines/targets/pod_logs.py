@@ -12,10 +12,12 @@ from trireme.components.kubernetes.resources import PODS
 from trireme.components.kubernetes.step_pods import CONTAINER
 from trireme.components.kubernetes.streams import Stop
 from trireme.components.last_words import LastWords, read
+from trireme.components.say import say
 from trireme.components.step_names import is_of
 from trireme.pipelines.targets.base import ENDED, OnLine, Run
 
 PAUSE = 2.0  # seconds between two looks
+PAUSE_OF_REASONS = 10.0  # seconds between two questions why nothing starts
 DRAIN = 15.0  # seconds that the rest of the logs may take when the run has ended
 
 Pod = dict[str, Any]
@@ -36,17 +38,37 @@ def logs(
     pods_of: Callable[[R], list[Named]],
     again: Callable[[], R],
     on_line: OnLine,
+    waits: Callable[[R], dict[str, str]],
     *,
     follow: bool,
     left: str = "",
 ) -> None:
-    """Passes on the output of a run's steps, by their pods; see ``Target.logs``."""
+    """Passes on the output of a run's steps, by their pods; see ``Target.logs``.
+
+    Args:
+        pods_of: Returns the pods of a run as it is now, with their steps.
+        again: Returns the run as it is now.
+        waits: Returns why pods of a run do not start, by step.
+        left: What to say besides where there is no pod.
+    """
+    said: set[tuple[str, str]] = set()
+    told = 0.0
+
+    def tell_waits(now: R) -> None:
+        for name, reason in waits(now).items():
+            if (name, reason) not in said and (not step or not name or is_of(name, step)):
+                said.add((name, reason))
+                say(f"note: {name or 'the run'} waits: {reason}")
 
     def wanted(found: list[Named]) -> list[Named]:
         return [each for each in found if not step or is_of(each[0], step)]
 
     def look() -> tuple[bool, list[Named]]:
+        nonlocal told
         now = again()
+        if now.state not in ENDED and monotonic() > told + PAUSE_OF_REASONS:
+            tell_waits(now)
+            told = monotonic()
         return now.state in ENDED, wanted(pods_of(now))
 
     if follow and run.state not in ENDED:
@@ -55,7 +77,10 @@ def logs(
         for name, pod in found:
             forward_lines = partial(on_line, name)
             PodLog(cluster, pod, CONTAINER, forward_lines, lambda: None, Stop(), follow=False).run()
+        if run.state not in ENDED:
+            tell_waits(run)
     else:
+        tell_waits(run)
         raise InputError(
             f"run {run.name} has no pods {f'of the step {step} ' if step else ''}in namespace "
             f"{cluster.namespace}: either none has started, or they are gone{left}"

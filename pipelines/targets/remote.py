@@ -29,6 +29,8 @@ PROGRESS_PAUSE = 10.0  # seconds between two looks at how far its training is
 
 TRAIN = "train"  # the step that trains
 
+WHOLE = "(the run)"  # in place of a step's name
+
 SAYING = ("FINISHED", "FAILED")
 """The states of a step that says what has come of it."""
 
@@ -122,6 +124,21 @@ class Remote(Target[R]):
         now = self.progress(run, steps)
         return {TRAIN: now.words} if now and now.words else {}
 
+    def waits(self, run: R) -> dict[str, str]:
+        """Returns why pods of a run do not start, by step; by ``waiting.RUN`` of the whole run."""
+        raise NotImplementedError
+
+    def told(self, run: R) -> list[Step]:
+        """Returns the steps that have begun, and what waits or has failed before its step has."""
+        steps, waits = super().told(run), self.waits(run)
+        state = "FAILED" if run.state in ENDED else "pending"
+        for number, step in enumerate(steps):
+            if reason := waits.pop(step.name, ""):
+                steps[number] = replace(
+                    step, state=step.state or state, result=step.result or reason
+                )
+        return steps + [Step(name or WHOLE, state, result=reason) for name, reason in waits.items()]
+
     def event_files(self, name: str, folder: Path) -> bool:
         """Reads them from the replicas that run, else from MLflow; see ``Target``."""
         from trireme.components.tracking import event_files
@@ -196,6 +213,7 @@ def _follow(
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
     shown: dict[str, str] = {}
     results: dict[str, str] = {}
+    waits: set[tuple[str, str]] = set()
     looked = 0.0
     with console.showing(names):
         while True:
@@ -211,6 +229,10 @@ def _follow(
             if time.monotonic() >= looked + PROGRESS_PAUSE:
                 if now := target.progress(run, steps):
                     console.progress(TRAIN, now)
+                for name, reason in target.waits(run).items():
+                    if (name, reason) not in waits:
+                        waits.add((name, reason))
+                        console.print(f"{name or 'the run':<9} waits: {reason}")
                 looked = time.monotonic()
             time.sleep(PAUSE)
 

@@ -53,8 +53,8 @@ def check(file: Path) -> None:
     """Refuses, with a ValueError, a file that holds more than tensors and operations."""
     from torch.export.pt2_archive import PT2ArchiveReader, constants
 
-    with zipfile.ZipFile(file) as archive:
-        if _BEFORE_2_8 in archive.namelist():
+    with zipfile.ZipFile(file) as packed:
+        if _BEFORE_2_8 in packed.namelist():
             raise ValueError("torch 2.7 or earlier has saved it; save it again with a later one")
     # As torch reads it, which may be something else where names are doubled.
     archive = PT2ArchiveReader(str(file))

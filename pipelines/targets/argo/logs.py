@@ -1,5 +1,6 @@
 """What the steps of a workflow have printed: the logs of its pods."""
 
+from collections.abc import Callable
 from functools import partial
 
 from trireme.components.kubernetes.connection import Cluster
@@ -11,13 +12,22 @@ from trireme.pipelines.targets.argo.workflows import Workflow
 from trireme.pipelines.targets.base import ENDED, OnLine
 
 
-def logs(cluster: Cluster, workflow: Workflow, step: str, on_line: OnLine, *, follow: bool) -> None:
+def logs(
+    cluster: Cluster,
+    workflow: Workflow,
+    step: str,
+    on_line: OnLine,
+    waits: Callable[[Workflow], dict[str, str]],
+    *,
+    follow: bool,
+) -> None:
     """Passes on the output of a workflow's steps, waiting for them; see ``Target.logs``."""
     again = partial(workflows.find, cluster, workflow.name)
     is_followed = follow and workflow.state not in ENDED
     if not is_followed:
         _check(step, [each.name for each in workflow.begun])
-    pod_logs.logs(cluster, workflow, step, partial(pods, cluster), again, on_line, follow=follow)
+    of_it = partial(pods, cluster)
+    pod_logs.logs(cluster, workflow, step, of_it, again, on_line, waits, follow=follow)
     if is_followed:
         _check(step, [name for name, _ in pods(cluster, again())])
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.components.checkout import bundle
+from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import access
 from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 from trireme.components.kubernetes.errors import Forbidden, Refused
@@ -18,9 +19,10 @@ from trireme.components.training.cluster import checks
 from trireme.components.training.cluster.checks import Finding, Verdict
 from trireme.components.training.manifests.references import Needed
 from trireme.pipelines.pipeline import Pipeline
+from trireme.pipelines.targets import waiting
 from trireme.pipelines.targets.argo import compiling, logs, server, tracking, workflows
 from trireme.pipelines.targets.argo.workflows import Node, Workflow
-from trireme.pipelines.targets.base import OnLine, Step, Version
+from trireme.pipelines.targets.base import ENDED, OnLine, Step, Version
 from trireme.pipelines.targets.pod_logs import last_words
 from trireme.pipelines.targets.remote import Remote
 
@@ -102,6 +104,15 @@ class Argo(Remote[Workflow]):
         results = super().results(run, steps) | self.progress_in_words(run, steps)
         return results | {name: left.result for name, left in self.last_words(run).items()}
 
+    def waits(self, run: Workflow) -> dict[str, str]:
+        if run.state in ENDED:
+            return {}
+        phase = "" if run.state == "pending" and not run.begun else run.state
+        found = waiting.of_workflow({"phase": phase, "message": run.message}, run.created)
+        with suppress(TriremeError):
+            found |= waiting.of_pods(self._cluster, logs.pods(self._cluster, run))
+        return found
+
     def last_words(self, run: Workflow) -> dict[str, LastWords]:
         with suppress(Forbidden):
             return last_words(logs.pods(self._cluster, run))
@@ -109,7 +120,7 @@ class Argo(Remote[Workflow]):
 
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         self.stays = follow
-        logs.logs(self._cluster, self.find(name), step, on_line, follow=follow)
+        logs.logs(self._cluster, self.find(name), step, on_line, self.waits, follow=follow)
 
     def cancel(self, name: str) -> str:
         """Stops a run: its steps are ended, and its exit handlers run."""

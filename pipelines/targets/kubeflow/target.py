@@ -1,7 +1,7 @@
 """Kubeflow Pipelines as a place where pipelines run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,8 +18,8 @@ from trireme.components.tracking.environment import SECRET
 from trireme.components.training.manifests.references import Needed
 from trireme.graph.model import StepPath
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.base import OnLine, Step, Version
+from trireme.pipelines.targets import pod_logs, waiting
+from trireme.pipelines.targets.base import ENDED, OnLine, Step, Version
 from trireme.pipelines.targets.kubeflow import (
     KUBEFLOW,
     compiling,
@@ -161,6 +161,24 @@ class Kubeflow(Remote[Run]):
                 return replace(run, tasks=nodes.tasks_of(workflow.get("status") or {}) or run.tasks)
         return run
 
+    def waits(self, run: Run) -> dict[str, str]:
+        with suppress(TriremeError):
+            cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
+            found = logs.every(cluster, run)
+            drivers = logs.drivers(found)
+            before = waiting.of_failed(cluster, logs.failed(drivers))
+            if run.state in ENDED:
+                return before
+            pods = [*drivers, *logs.of_steps(found, self._step_paths(run))]
+            return self._workflow_waits(cluster, run) | waiting.of_pods(cluster, pods) | before
+        return {}
+
+    def _workflow_waits(self, cluster: Cluster, run: Run) -> dict[str, str]:
+        chosen = f"{logs.RUN}={run.id}"
+        for workflow in cluster.items(WORKFLOWS, cluster.namespace, labelSelector=chosen):
+            return waiting.of_workflow(workflow.get("status") or {}, run.created)
+        return {}
+
     def last_words(self, run: Run) -> dict[str, LastWords]:
         with suppress(TriremeError):
             return self._last_words(run)
@@ -180,12 +198,19 @@ class Kubeflow(Remote[Run]):
             cluster,
             run,
             step,
-            lambda now: logs.pods(cluster, now, steps),
+            lambda now: self._pods_with_logs(cluster, now, steps),
             lambda: runs.get(self.connection, run.id),
             on_line,
+            self.waits,
             follow=follow,
             left=f"; what is left of them is at {run.page}",
         )
+
+    def _pods_with_logs(
+        self, cluster: Cluster, run: Run, steps: Collection[str]
+    ) -> list[pod_logs.Named]:
+        found = logs.every(cluster, run)
+        return [*logs.of_steps(found, steps), *logs.failed(logs.drivers(found))]
 
     def cancel(self, name: str) -> str:
         """Has a run ended; it takes the server a while."""
