@@ -160,6 +160,11 @@ CONSTRUCTS = [
         ['in {"a":"{{x}}","b":[1,2.5,true]} it\'s "so"'],
         kubeflow="the step fails: 2.17 pastes them into JSON as they are",
     ),
+    Construct(
+        "lists whose type says of what, in texts; a truth value compared with a text",
+        odd.lists_in_texts,
+        ["'[1,2] [3]'", "'1 of [1,2]'", "'2 of [1,2]'", "'on'"],
+    ),
     Construct("optional inputs that are left out", odd.left_out, ["None None"]),
     Construct(
         "imported artifacts",

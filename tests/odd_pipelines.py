@@ -1,6 +1,6 @@
 """Pipelines whose compiled form asks something of whoever reads it."""
 
-from typing import NamedTuple, Optional
+from typing import List, NamedTuple, Optional  # noqa: UP035
 
 from kfp import dsl
 
@@ -384,6 +384,23 @@ def object_in_text(
 ):
     """An object and quotes in a text."""
     say(message=f"in {table} {word}")
+
+
+@component
+def sizes() -> List[int]:  # noqa: UP006
+    """Leaves a list."""
+    return [1, 2]
+
+
+@dsl.pipeline(name="lists-in-texts")
+def lists_in_texts(others: List[int] = [3], on: bool = True):  # noqa: B006, UP006
+    """Lists whose type says of what, in texts; a truth value compared with a text."""
+    left = sizes().output
+    show(message=f"{left} {others}")
+    with dsl.ParallelFor(left) as size:
+        show(message=f"{size} of {left}")
+    with dsl.If(on == "true"):
+        show(message="on")
 
 
 @dsl.pipeline(name="every-type")

@@ -1,5 +1,6 @@
 """End a run however it went: its record in MLflow, its jobs on the cluster, and word of it."""
 
+import math
 import os
 import traceback
 from collections.abc import Callable
@@ -130,7 +131,7 @@ def _stop_jobs(run: str) -> None:
     from trireme.components.training.cluster import jobs
     from trireme.components.training.description import names
 
-    for name in jobs.delete_running(Cluster(), names.of_run(run)):
+    for name in jobs.delete_running(Cluster(), {names.of_run(run): math.inf}):
         print(f"deleted the training job {name}, which still existed", flush=True)
 
 

@@ -38,8 +38,9 @@ def end(states: Mapping[str, str]) -> None:
             if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
                 if run.info.run_id != whole.info.run_id:
                     runs.end(run.info.run_id, "KILLED")
-                closed[name] = whole
-        for name, whole in closed.items():
+                closed[whole.info.run_id] = whole  # a run may have several records
+        for whole in closed.values():
+            name = whole.info.run_name
             if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
                 runs.end(whole.info.run_id, ended[name])
             say(f"{name} was still open in MLflow, and is now {ended[name]}")

@@ -1,5 +1,6 @@
 """What running on a cluster is alike in, whichever engine does it: start, stay, tell the end."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trireme.components.errors import TriremeError
+from trireme.components.errors import TriremeError, first_line
 from trireme.components.last_words import LAST_STEP, LastWords
 from trireme.components.progress import Progress
 from trireme.components.say import say
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from trireme.pipelines.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
+CANCEL_LIMIT = 60.0  # seconds that a run that is cancelled may take to end, and likewise its jobs
 PROGRESS_PAUSE = 10.0  # seconds between two looks at how far its training is
 
 TRAIN = "train"  # the step that trains
@@ -86,10 +88,65 @@ class Remote(Target[R]):
         """Ends in MLflow what has ended without its last step; see ``Target``."""
         from trireme.components.tracking import abandoned_runs
 
+        self._delete_jobs_of_ended(runs)
         # Of several of one name it could not be told which MLflow's run is.
         go_on = {run.name for run in runs if run.state not in ENDED}
         abandoned_runs.end({run.name: run.state for run in runs if run.name not in go_on})
         return True
+
+    def stop(self, run: R) -> None:
+        """Asks for a run to be ended; it takes its place a while."""
+        raise NotImplementedError
+
+    def cancel(self, name: str) -> str:
+        """Ends a run, and waits until it has ended and its training jobs are gone."""
+        run = self.find(name)
+        self.stop(run)
+        limit = time.monotonic() + CANCEL_LIMIT
+        while run.state not in ENDED and time.monotonic() < limit:
+            time.sleep(PAUSE)
+            run = self.find(run.key)
+        how = "was cancelled" if run.state in ENDED else "is being cancelled, which takes long"
+        return f"{run.name} {how}{self.delete_jobs(run)}"
+
+    def delete_jobs(self, run: R) -> str:
+        """Deletes what is left of a run's training jobs; returns what a person should know of it.
+
+        Their step deletes them, unless it is killed before it can: on Kubeflow Pipelines it has a
+        second.
+        """
+        from trireme.components.training.cluster import jobs
+        from trireme.components.training.description import names
+
+        deleted: dict[str, str] = {}
+        limit = time.monotonic() + CANCEL_LIMIT
+        try:
+            cluster, owner = self.training_jobs(run)
+            while left := jobs.delete_running(cluster, {names.of_run(owner): math.inf}):
+                deleted |= left
+                if time.monotonic() > limit:
+                    return f"; its training job {', '.join(left)} is being deleted"
+                time.sleep(PAUSE)
+        except TriremeError as error:
+            return f"; whether its training job has ended is not known: {first_line(error)}"
+        return f"; deleted its training job {', '.join(deleted)}" if deleted else ""
+
+    def _delete_jobs_of_ended(self, runs: Sequence[R]) -> None:
+        """Deletes training jobs that go on though their run has ended, and says so."""
+        from trireme.components.training.cluster import jobs
+        from trireme.components.training.description import names
+
+        with suppress(TriremeError):  # this user may not see jobs
+            ended = {}
+            for run in runs:
+                if run.state in ("FAILED", "KILLED"):
+                    cluster, owner = self.training_jobs(run)
+                    ended[names.of_run(owner)] = run
+            if not ended:
+                return
+            until = {name: run.ended_at for name, run in ended.items()}
+            for job, owner in jobs.delete_running(cluster, until).items():
+                say(f"the training job {job} of {ended[owner].name} still ran, and is deleted")
 
     def last_words(self, run: R) -> dict[str, LastWords]:
         """Returns what the steps' pods have left, by step; none where they cannot be asked for."""
@@ -183,7 +240,10 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
                 return 128 + interruption.number
             stopped_by = 128 + interruption.number
             if target.find(run.key).state not in ENDED:
-                console.print(target.cancel(run.key))
+                target.stop(run)
+                console.print(f"{run.name} is being cancelled")
+    if stopped_by and (note := target.delete_jobs(run)):
+        console.print(note.removeprefix("; "))
     if stopped_by and run.state == "FAILED":  # as a server may call what was terminated
         run = replace(run, state="KILLED")
     console.print()

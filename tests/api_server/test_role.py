@@ -1,5 +1,6 @@
 """The launcher's Role in manifests/ against the calls that are made."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def wait_and_go(launched, player, cluster, manifest, words):
     run = launched(manifest)
     player.wait_for(manifest)
     run.says(words)
-    assert jobs.delete_running(cluster, manifest["metadata"]["name"])
+    assert jobs.delete_running(cluster, {manifest["metadata"]["name"]: math.inf})
     run.end()
 
 
@@ -146,7 +147,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     run = launched(render(elastic))
     player.wait_for(render(elastic))
     run.says("its operator has not started to handle it")
-    assert jobs.delete_running(cluster, "digits")
+    assert jobs.delete_running(cluster, {"digits": math.inf})
     run.end()
     submission.submit(cluster, told := of_trainer())
     TrainerStatus(cluster, told).succeed()

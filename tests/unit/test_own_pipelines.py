@@ -528,6 +528,37 @@ def unfilled():
 """
 
 
+NOTHING_LEFT = """
+from kfp import dsl
+
+
+@dsl.component
+def leave() -> int:
+    return None
+
+
+@dsl.component
+def say(word: str):
+    print(word)
+
+
+@dsl.pipeline(name="nothing-left")
+def nothing_left():
+    say(word=f"it is {leave().output}")
+"""
+
+
+@pytest.mark.slow
+def test_a_step_whose_input_nobody_has_left_has_failed(folder, trireme, untracked):
+    (folder / "nothing_left.py").write_text(NOTHING_LEFT)
+    status, _, errors = trireme("run", "nothing_left.py")
+    assert status == 1 and errors.endswith(
+        "error: task say: its input leave-Output: there is no value for it\n"
+    )
+    (run,) = (untracked / "runs").iterdir()
+    assert re.search("say +FAILED", trireme("status", run.name)[1])
+
+
 def test_a_step_that_cannot_begin_has_failed(folder, trireme, untracked):
     (folder / "unfilled.py").write_text(UNFILLED)
     status, output, errors = trireme("run", "unfilled.py")

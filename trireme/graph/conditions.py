@@ -58,11 +58,13 @@ def holds(condition: str, values: Mapping[str, Any], task: str) -> bool:
     """
     why: object
     try:
-        result = _compiled(condition).execute({"inputs": {"parameter_values": _doubles(values)}})
+        result = _evaluated(condition, values)
     except KeyError as error:
         why = f"the input {str(error.args[0]).removeprefix('pipelinechannel--')!r} has no value"
     except (ValueError, RuntimeError, TypeError, ArithmeticError) as error:
         why = str(error).partition("\n")[0]
+        if any(value != value for value in values.values()):
+            why = "NaN compares with nothing"
     else:
         if isinstance(result, bool):
             return result
@@ -80,6 +82,14 @@ def _compiled(condition: str) -> Any:
     import cel  # takes half a second, and most pipelines have no condition
 
     return cel.compile(condition)
+
+
+def _evaluated(condition: str, values: Mapping[str, Any]) -> Any:
+    import cel
+
+    context = cel.Context({"inputs": {"parameter_values": _doubles(values)}})
+    context.add_function("string", lambda value: str(value).lower())  # of a truth value, as cel-go
+    return _compiled(condition).execute(context)
 
 
 def _doubles(value: Any) -> Any:

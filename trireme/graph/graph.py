@@ -1,5 +1,6 @@
 """A pipeline as kfp compiled it, and as the model has it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,6 +67,24 @@ class Graph:
     def paths(self) -> dict[str, StepPath]:
         """The path to each step, by the step's name."""
         return {path[-1].name: path for path, _ in self.leaves}
+
+    @cached_property
+    def names(self) -> dict[tuple[str, ...], str]:
+        """What tells each step from all others, by the names of the tasks down to it.
+
+        It is that of its own task, with as many of the groups around it as are needed.
+        """
+        paths = [tuple(task.name for task in path) for path, _ in self.leaves]
+        found: dict[tuple[str, ...], str] = {}
+        for length in range(1, max(map(len, paths), default=0) + 1):
+            named = {path: "-".join(path[-length:]) for path in paths if path not in found}
+            times = Counter(named.values()) + Counter(found.values())
+            found |= {
+                path: name
+                for path, name in named.items()
+                if times[name] == 1 or len(path) == length
+            }
+        return found
 
     @property
     def step_names(self) -> list[str]:

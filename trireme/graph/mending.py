@@ -4,6 +4,7 @@
   another value; see ``conditions``.
 - A loop in an exit handler or a condition whose item is in a text: the group around the loop is
   given the item, which is not there yet, and not the list.
+- A text with a value whose type has brackets, as ``List[int]``: kfp leaves its own mark there.
 - A list that is looped over and read by the loop's body, too: Kubeflow's driver takes it from the
   turns, so that the loop gets one of its own.
 
@@ -12,14 +13,19 @@ kfp calls what it hands down ``pipelinechannel--PARAMETER`` or ``pipelinechannel
 """
 
 import copy
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from trireme.components.errors import InputError
 from trireme.graph.conditions import inputs_of, mended
 from trireme.graph.placeholders import parameters_in
 
 CHANNEL = "pipelinechannel--"
+
+# kfp's compiler knows it by a pattern that lacks brackets (kfp.dsl.pipeline_channel of 2.17).
+_MARK = re.compile(r"{{channel:task=(?P<task>[^;{}]*);name=(?P<name>[^;{}]+);type=[^;]*;}}")
 
 _KINDS = (("parameters", "Parameter"), ("artifacts", "Artifact"))
 
@@ -36,7 +42,10 @@ def mend(document: dict[str, Any]) -> dict[str, Any]:
     for key, task, _ in _tasks(document):
         if condition := task.get("triggerPolicy", {}).get("condition"):
             task["triggerPolicy"]["condition"] = mended(condition, key)
-    _Wiring(document).mend()
+    wiring = _Wiring(document)
+    for key, task, group in [*_tasks(document)]:
+        wiring.fill(key, task, group)
+    wiring.mend()
     for _, task, _ in [*_tasks(document)]:
         _give_own_list(document, task)
     return document
@@ -83,6 +92,32 @@ class _Wiring:
         """Finds what each input means that refers to nothing, or takes it away."""
         while sum(self._mend(*each) for each in self._dangling()):
             pass
+
+    def fill(self, key: str, task: dict[str, Any], group: dict[str, Any]) -> None:
+        """Writes what is meant where a constant of a task still holds kfp's own marks.
+
+        Raises:
+            InputError: One of them means nothing that the task could be given.
+        """
+        parameters = task.get("inputs", {}).get("parameters", {})
+        wanted: dict[str, None] = {}
+
+        def replaced(mark: re.Match[str]) -> str:
+            name = CHANNEL + "-".join(filter(None, (mark["task"], mark["name"])))
+            wanted[name] = None
+            return f"{{{{$.inputs.parameters['{name}']}}}}"
+
+        for source in parameters.values():
+            value = source.get("runtimeValue", {})
+            if "constant" in value:
+                value["constant"] = _with_texts(value["constant"], replaced)
+        for name in wanted:
+            found = self._look_up(group, *_KINDS[0], name)
+            if not found:
+                channel = name.removeprefix(CHANNEL)
+                raise InputError(f"task {key}: a text of it asks for {channel}, which is not there")
+            parameters[name] = found[0]
+            _come_after(task, found[0], _KINDS[0][1])
 
     def _dangling(self) -> list[tuple[dict[str, Any], dict[str, Any], str, str, str]]:
         """Returns the group, the task, and the input, of each input that refers to nothing."""
@@ -163,6 +198,17 @@ class _Wiring:
 
     def _outputs(self, task: dict[str, Any], kind: str) -> dict[str, Any]:
         return _definitions(self._components[task["componentRef"]["name"]], "output", kind)
+
+
+def _with_texts(value: Any, replaced: Callable[[re.Match[str]], str]) -> Any:
+    """Returns a JSON value with the marks in its texts replaced."""
+    if isinstance(value, str):
+        return _MARK.sub(replaced, value)
+    if isinstance(value, list):
+        return [_with_texts(each, replaced) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_texts(each, replaced) for key, each in value.items()}
+    return value
 
 
 def _definitions(component: dict[str, Any], side: str, kind: str) -> dict[str, Any]:

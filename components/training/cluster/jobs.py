@@ -4,7 +4,7 @@ import difflib
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -302,16 +302,26 @@ def delete(cluster: Cluster, name: str) -> None:
     submission.wait_until_gone(cluster, job)
 
 
-def delete_running(cluster: Cluster, name: str) -> list[str]:
-    """Deletes a job of ours and those that are named after it, as far as they have not ended."""
-    found = [
-        job
-        for job in _each_job(cluster, {}, labelSelector=MANAGED)
-        if f"{job['metadata']['name']}-".startswith(f"{name}-") and not status_of(job).state.ended
-    ]
-    for job in found:
-        submission.delete(cluster, job)
-    return [job["metadata"]["name"] for job in found]
+def delete_running(cluster: Cluster, runs: Mapping[str, float]) -> dict[str, str]:
+    """Deletes the jobs of runs, and of their trials, as far as these have not ended.
+
+    Args:
+        runs: What the jobs are named after, see ``names.of_run``, with the moment, in seconds since
+            the epoch, from which on a job is a later one's and stays.
+
+    Returns:
+        What each deleted job is named after, by its name.
+    """
+    deleted = {}
+    for job in _each_job(cluster, {}, labelSelector=MANAGED):
+        name = job["metadata"]["name"]
+        made = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
+        for run, until in runs.items():
+            is_its = f"{name}-".startswith(f"{run}-") and made < until
+            if is_its and not status_of(job).state.ended:
+                submission.delete(cluster, job)
+                deleted[name] = run
+    return deleted
 
 
 def _find_live(cluster: Cluster, name: str) -> dict[str, Any]:

@@ -122,10 +122,9 @@ class Argo(Remote[Workflow]):
         self.stays = follow
         logs.logs(self._cluster, self.find(name), step, on_line, self.waits, follow=follow)
 
-    def cancel(self, name: str) -> str:
-        """Stops a run: its steps are ended, and its exit handlers run."""
-        workflows.cancel(self._cluster, self.find(name))
-        return f"{name} is being cancelled"
+    def stop(self, run: Workflow) -> None:
+        """Has its steps ended, and its exit handlers run."""
+        workflows.cancel(self._cluster, run)
 
     def training_jobs(self, run: Workflow) -> tuple[Cluster, str]:
         return self._cluster, run.uid

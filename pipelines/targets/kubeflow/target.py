@@ -212,11 +212,8 @@ class Kubeflow(Remote[Run]):
         found = logs.every(cluster, run)
         return [*logs.of_steps(found, steps), *logs.failed(logs.drivers(found))]
 
-    def cancel(self, name: str) -> str:
-        """Has a run ended; it takes the server a while."""
-        run = self.find(name)
+    def stop(self, run: Run) -> None:
         runs.cancel(self.connection, run)
-        return f"{run.name} is being cancelled"
 
     def training_jobs(self, run: Run) -> tuple[Cluster, str]:
         return self._cluster_of_runs(PATIENCE_FOR_RESULTS), run.id

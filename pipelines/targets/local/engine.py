@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.errors import InputError, StepFailed, TriremeError
 from trireme.graph import values
 from trireme.graph.conditions import holds
 from trireme.graph.graph import Graph
@@ -40,6 +40,7 @@ from trireme.graph.model import (
     Step,
     Task,
 )
+from trireme.graph.placeholders import keyed
 
 SUCCEEDED, FAILED, SKIPPED = "SUCCEEDED", "FAILED", "SKIPPED"
 
@@ -137,11 +138,19 @@ class Engine:
 
     Args:
         run: Called in threads.
+        refuse: Called with a step that has no value for what it needs, and why.
         at_once: How many steps run at the same time.
     """
 
-    def __init__(self, graph: Graph, place: Place, run: Run, at_once: int) -> None:
-        self.place, self._graph, self._run = place, graph, run
+    def __init__(
+        self,
+        graph: Graph,
+        place: Place,
+        run: Run,
+        at_once: int,
+        refuse: Callable[[Call, TriremeError], None] = lambda call, error: None,
+    ) -> None:
+        self.place, self._graph, self._run, self.refuse = place, graph, run, refuse
         self._at_once = at_once
         self._waiting: list[tuple[int, int, Call, Ended]] = []
         self._running = 0
@@ -269,7 +278,12 @@ class _Group:
             else:
                 _begin(self._engine, task, given, ended)
         except InputError as error:
-            self._engine.soon(partial(ended, Outcome(FAILED, error=error)))
+            failure = StepFailed(str(error))  # what steps have left, and no input of a person's
+            if isinstance(task.component, Step):
+                directory = self._given.directory / task.name
+                call = Call(task.name, self._given.turns, task.component, directory, {}, {})
+                self._engine.refuse(call, failure)
+            self._engine.soon(partial(ended, Outcome(FAILED, error=failure)))
 
     def _given_to(self, task: Task) -> _Given:
         given: Values = {}
@@ -325,6 +339,8 @@ class _Group:
         value = self._engine.place.placeholder(inside, task.name)
         if value is ABSENT:
             value = values.input_named(inside, given)
+        if value is ABSENT and (asked := keyed(inside)) and asked.key in task.inputs:
+            raise InputError(f"{_where(task, asked.key)}: there is no value for it")
         if value is ABSENT:
             raise InputError(f"task {task.name}: there is no value for {{{{${inside}}}}}")
         return value
@@ -352,7 +368,7 @@ def _begin(engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
         try:
             imported = Outcome(SUCCEEDED, _imported(engine, task, component, given.values))
         except InputError as error:
-            imported = Outcome(FAILED, error=error)
+            imported = Outcome(FAILED, error=StepFailed(str(error)))
         engine.soon(partial(ended, imported))
     else:
         assert isinstance(component, Step)

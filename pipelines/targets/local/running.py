@@ -127,13 +127,14 @@ def go(
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
     steps = Steps(result, record, console, pipeline.graph)
-    names = pipeline.graph.step_names
+    names = [*pipeline.graph.names.values()]
     started = time.monotonic()
     with _quiet(result):
         try:
             with handled(steps.interrupt, from_a_terminal()), console.showing(names):
                 steps.load()
-                engine = Engine(pipeline.graph, steps.place, steps.run, pipeline.at_once or cpus())
+                at_once = pipeline.at_once or cpus()
+                engine = Engine(pipeline.graph, steps.place, steps.run, at_once, steps.refuse)
                 if error := engine.run(arguments):
                     result.fail(error)
         except Interrupted as interruption:

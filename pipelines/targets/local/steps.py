@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +57,6 @@ class Steps:
     def __init__(self, result: Result, record: PipelineRun, console: Console, graph: Graph) -> None:
         self._result, self._record, self._console = result, record, console
         self._graph, self._repeated = graph, graph.after_failures
-        self._times = Counter(path[-1].name for path, _ in graph.leaves)
         began = datetime.fromtimestamp(int(result.record.began), UTC)
         self.place = Place(
             result.name,
@@ -100,12 +99,7 @@ class Steps:
         """Runs one step to its end, shows it and records it; see ``engine.Run``."""
         if self._stopped:
             return {}, TriremeError(f"step {call.task} did not begin")
-        function = _function_of(call)
-        is_own = is_ours(call.step.command_line) and function in NAMED
-        step = function if is_own else self._name_of(call)
-        name = in_a_loop(step, *call.turns)
-        with self._shown:
-            self._console.started(name, step if call.turns else "")
+        name = self._begun(call)
         mark = call.directory / DONE
         try:
             # Where a group is tried again, all of it is.
@@ -128,15 +122,27 @@ class Steps:
         except OSError as error:
             return {}, self._stuck(error)
 
+    def refuse(self, call: Call, error: TriremeError) -> None:
+        """Shows and records a step that cannot be given what it needs."""
+        self._not_run(self._begun(call), error)
+
+    def _begun(self, call: Call) -> str:
+        """Shows that a step has begun; returns its name."""
+        function = _function_of(call)
+        is_own = is_ours(call.step.command_line) and function in NAMED
+        step = function if is_own else self._name_of(call)
+        name = in_a_loop(step, *call.turns)
+        with self._shown:
+            self._console.started(name, step if call.turns else "")
+        return name
+
     def _stuck(self, error: OSError) -> TriremeError:
         return TriremeError(f"the run {self._result.directory} cannot go on: {error}")
 
     def _name_of(self, call: Call) -> str:
-        """Returns the name of a step: its task, with the group around it if there are two of it."""
-        if self._times[call.task] < 2:
-            return call.task
-        group = call.directory.parent.name.partition("-iteration-")[0]
-        return f"{group}-{call.task}"
+        """Returns the name of a step: its task, with groups around it if there are others of it."""
+        folders = call.directory.relative_to(self.place.artifacts / self._graph.name)
+        return self._graph.names[tuple(part.partition("-iteration-")[0] for part in folders.parts)]
 
     def _mark(self, call: Call) -> None:
         """Leaves the mark of a step that has finished."""

@@ -23,6 +23,7 @@ A, B = "inputs.parameter_values['a']", "inputs.parameter_values['b']"
         (f"{A} == '1'", {"a": 1}, False),
         (f"string(int({A})) == '3'", {"a": 3}, True),
         (f"string({A}) == '0.5'", {"a": 0.5}, True),
+        (f"string({A}) == 'true'", {"a": True}, True),
         (f'{A} == "it\'s"', {"a": "it's"}, True),
         (f"int({A}) == 9007199254740991", {"a": 2**53 - 1}, True),
     ],
@@ -36,6 +37,7 @@ def test_a_condition_holds(condition, values, expected):
     [
         (f"{A} > 0", {}, "the input 'a' has no value"),
         (f"{A} > 0", {"a": "text"}, ""),
+        (f"{A} > double(0)", {"a": float("nan")}, "NaN compares with nothing"),
         (A, {"a": "text"}, "it is 'text', neither true nor false"),
         (f"int({A}) > 0", {"a": "x"}, ""),
         (f"int({A}) > 0", {"a": 1e300}, ""),

@@ -231,6 +231,24 @@ def test_a_loop_of_fewer_than_no_turns_at_once_is_refused():
         reading.of_json(document)
 
 
+def test_steps_are_told_apart_by_as_many_groups_as_needed():
+    @dsl.pipeline
+    def inner(word: str):
+        with dsl.ParallelFor(["p", "q"]):
+            odd_pipelines.say(message=word)
+        odd_pipelines.show(message=word)
+
+    @dsl.pipeline
+    def twice():
+        inner(word="1")
+        inner(word="2")
+        odd_pipelines.flaky(workspace="", times=1)
+
+    assert sorted(reading.of_pipeline(twice).names.values()) == [
+        *("flaky", "inner-2-for-loop-2-say", "inner-2-show", "inner-for-loop-2-say", "inner-show")
+    ]
+
+
 def begun(pipeline, tmp_path):
     """Returns what the steps of a pipeline are to say, in the order in which they begin alone."""
     graph = reading.of_pipeline(pipeline)
