@@ -1,10 +1,13 @@
-"""What others have written, as a terminal may show it."""
+"""What others have written, as a terminal may show it, and as a file may be called."""
 
 import re
 
 _CONTROL = re.compile(
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\n\x07\x1b]*(\x07|\x1b\\)?)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
+
+_UNUSUAL = re.compile(r"[^\w.-]+")
+LONGEST = 200  # bytes of a file's name, which may have 255 with its ending
 
 _LOW = bytes({*range(0x20), 0x7F} - set(b"\t\n"))
 _HIGH = b"\xc2"  # which those of Unicode begin with in UTF-8, and few other letters
@@ -22,3 +25,13 @@ def plain(text: str) -> str:
 def in_a_line(text: str) -> str:
     """Returns text likewise, on one line."""
     return re.sub(r"[\t\n\u2028\u2029]", " ", plain(text))
+
+
+def as_file_name(text: str, otherwise: str) -> str:
+    """Returns a name for a file that is called as something elsewhere, in the folder it is put in.
+
+    Args:
+        otherwise: The name of what has none that a file could have.
+    """
+    name = _UNUSUAL.sub("-", text).encode()[:LONGEST].decode(errors="ignore")
+    return name.strip(".-") or otherwise

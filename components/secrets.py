@@ -4,6 +4,8 @@ On a cluster a name is that of a Kubernetes Secret, which is mounted into the st
 same name is that of a directory, ``~/.trireme/secrets/NAME`` with a file for each key, or of
 environment variables ``NAME_KEY``, such as ``TRIREME_CODE_PASSWORD`` for the key ``password`` of
 ``trireme-code``.
+
+The key ``host`` of any names the servers that it is for; it is sent to no other then.
 """
 
 import os
@@ -25,6 +27,8 @@ DEFAULTS = {
     "webhook": "trireme-webhook",
 }
 """What Secrets are called where nobody says otherwise, by purpose; there need not be one."""
+
+HOST = "host"
 
 # Kubernetes takes dots, too, but Kubeflow Pipelines also calls the pod's volume by this name.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -53,8 +57,38 @@ def given(name: str, purpose: str) -> str:
     mount = MOUNTS / purpose
     if mount.is_dir():
         return name if mounted(mount) else ""
+    return name if is_here(name) else ""
+
+
+def is_here(name: str) -> bool:
+    """Whether this machine has a Secret of that name."""
     variables = any(variable.startswith(f"{_prefix(name)}_") for variable in os.environ)
-    return name if variables or (home() / "secrets" / name).is_dir() else ""
+    return bool(name) and (variables or (home() / "secrets" / name).is_dir())
+
+
+def hosts(name: str, purpose: str) -> list[str]:
+    """Returns the servers that a Secret is for; none where it does not say that."""
+    return read(name, purpose, [HOST]).get(HOST, "").split()
+
+
+def check_host(field: str, name: str, purpose: str, host: str) -> None:
+    """Refuses to send what a Secret holds to another server than it is for, where it says that."""
+    if (own := hosts(name, purpose)) and host not in own:
+        raise InputError(
+            f"{field} {name!r}: its key {HOST} says that it is for {', '.join(own)}, and not for "
+            f"{host}"
+        )
+
+
+def check_named_elsewhere(where: str, name: str, purpose: str, host: str) -> None:
+    """Refuses to send a Secret of this machine to a server that its user has not named."""
+    if not is_here(name) or host in hosts(name, purpose):
+        return
+    raise InputError(
+        f"{where}: the Secret {name} of this machine would be sent to {host}, which only the "
+        f"repository's file names; if it is for that server, write {host} into its key {HOST}, "
+        f"{home() / 'secrets' / name / HOST}, or set {_prefix(name)}_{_prefix(HOST)}={host}"
+    )
 
 
 def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:

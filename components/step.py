@@ -15,9 +15,11 @@ from trireme.components.last_words import written
 from trireme.components.say import say
 from trireme.components.step_names import own_name
 from trireme.components.tracking import environment, journal, runs
-from trireme.components.tracking.client import PATIENCE, client
+from trireme.components.tracking.client import PATIENCE, client, hurry
 from trireme.components.tracking.store import reason_of
 from trireme.components.workspace import check
+
+SOON = 30.0  # seconds that MLflow may be away when a step has done its work and leaves no model
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
@@ -98,7 +100,8 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
     """
     ours = is_one_of_many if "MLFLOW_RUN_ID" in os.environ else runs.is_ours()
     before = {name: os.environ[name] for name in environment.VARIABLES if name in os.environ}
-    if ours and not runs.open_step(name, workspace):
+    is_open = not ours or runs.open_step(name, workspace)
+    if not is_open:
         os.environ.pop("MLFLOW_RUN_ID", None)  # which is that of all of many
     is_told = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
     if is_told:
@@ -111,6 +114,10 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
         is_told = False  # the step's next pod goes on with its run
         raise
     finally:
+        if not is_open and _leaves_model(name, workspace):
+            is_told = runs.open_step(name, workspace)  # it may be there by now
+            if not is_told:
+                _refuse_lost_model("MLflow is not there")
         if is_told:
             _bring_to_mlflow(name, workspace, ours)
         if is_one_of_many:  # the next one's run is another
@@ -148,6 +155,8 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
     from trireme.components.tracking.sync import Run, sync
 
     status = journal.status_of(workspace, name)
+    if not _leaves_model(name, workspace):
+        hurry(SOON)  # the last step brings what is lacking then
     try:
         own = Run.from_environment()
         if status == "KILLED":
@@ -159,14 +168,22 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
         sync(workspace, name, own)
         if ours and status != "KILLED":
             runs.end(own.step_id, status)
-    except TrackingUnavailable as error:
-        # The step's work is done, and its records stay in the workspace.
-        say(f"warning: {error}")
-    except client.refusal as error:
-        # So is the work here, unless what is refused is a model: somebody may have deleted the run.
-        refused = f"MLflow does not accept the step's record: {reason_of(error)}"
-        if not any("model" in record for record in journal.read(workspace, name)):
-            say(f"warning: {refused}")
-            return
-        with last_words():
-            raise TriremeError(refused) from None
+    except (TrackingUnavailable, client.refusal) as error:
+        # The step's work is done, and its records stay in the workspace, where the last step finds
+        # them; but it lacks what makes a model of them.
+        is_away = isinstance(error, TrackingUnavailable)
+        why = str(error) if is_away else f"MLflow does not accept it: {reason_of(error)}"
+        if _leaves_model(name, workspace):
+            _refuse_lost_model(why)
+        say(f"warning: the record of this step is not in MLflow: {why}")
+        _leave(f"{_result(name, workspace)} (not in MLflow yet: {why})".lstrip())
+
+
+def _leaves_model(name: str, workspace: Path) -> bool:
+    return any("model" in record for record in journal.read(workspace, name))
+
+
+def _refuse_lost_model(why: str) -> None:
+    """Ends the process, so that nobody takes a run for whole whose model is not registered."""
+    with last_words():
+        raise TriremeError(f"the model is not registered: {why}; resume the run to register it")

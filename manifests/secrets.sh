@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes the Secrets that the manifests name, with new passwords; those that are there stay.
 #   manifests/secrets.sh [NAMESPACE OF RUNS]
-# For MLflow's artifacts it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, MLFLOW_S3_ENDPOINT_URL and
-# ARTIFACTS (s3://BUCKET/) from the environment; without them, those of the overlay kind.
+# For MLflow's artifacts it takes ARTIFACTS (s3://BUCKET/) and, as far as they are needed,
+# MLFLOW_S3_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY from the environment; without
+# ARTIFACTS the MinIO that the overlay kind brings.
 # No password is ever an argument of a process.
 set -eu
 runs=${1:-trireme}
@@ -27,16 +28,30 @@ missing() {
     [ -z "$(kubectl --namespace "$1" get secret "$2" --ignore-not-found --output name)" ]
 }
 
+has_minio() {
+    [ -n "$(kubectl --namespace $tracking get service minio --ignore-not-found --output name)" ]
+}
+
+if missing $tracking mlflow-artifacts && [ -z "${ARTIFACTS:-}" ] && ! has_minio; then
+    echo "MLflow has nowhere to keep artifacts: give ARTIFACTS=s3://BUCKET/ with MLFLOW_S3_ENDPOINT_URL," \
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment; only the overlay kind brings a store" >&2
+    exit 2
+fi
+
 if missing $tracking mlflow-database; then
     printf 'password=%s\n' "$(password)" | secret $tracking mlflow-database
 fi
 if missing $tracking mlflow-artifacts; then
-    printf '%s=%s\n' \
-        ARTIFACTS "${ARTIFACTS:-s3://mlflow/}" \
-        MLFLOW_S3_ENDPOINT_URL "${MLFLOW_S3_ENDPOINT_URL:-http://minio:9000}" \
-        AWS_ACCESS_KEY_ID "${AWS_ACCESS_KEY_ID:-mlflow}" \
-        AWS_SECRET_ACCESS_KEY "${AWS_SECRET_ACCESS_KEY:-$(password)}" |
-        secret $tracking mlflow-artifacts
+    if [ -z "${ARTIFACTS:-}" ]; then
+        ARTIFACTS=s3://mlflow/ MLFLOW_S3_ENDPOINT_URL=http://minio:9000
+        AWS_ACCESS_KEY_ID=mlflow AWS_SECRET_ACCESS_KEY=$(password)
+    fi
+    for name in ARTIFACTS MLFLOW_S3_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY; do
+        eval "value=\${$name:-}"
+        if [ -n "$value" ]; then
+            printf '%s=%s\n' "$name" "$value"
+        fi
+    done | secret $tracking mlflow-artifacts
 fi
 if missing $tracking mlflow-auth; then
     printf '%s=%s\n' \

@@ -12,9 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import yaml
 from pydantic import Field, ValidationError
 
-from trireme.components import yaml_text
+from trireme.components import secrets, yaml_text
 from trireme.components.checkout import git
+from trireme.components.checkout import url as urls
 from trireme.components.dataset import description, volumes
+from trireme.components.dataset import uri as uris
 from trireme.components.errors import InputError
 from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
@@ -99,6 +101,18 @@ class Workspace(StrictModel):
     the Secret trireme-mlflow."""
 
 
+_LOGINS = {
+    "mlflow": (
+        ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_USERNAME"),
+        ("MLFLOW_TRACKING_URI",),
+    ),
+    "endpoint": (
+        ("KFP_EXISTING_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"),
+        ("KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"),
+    ),
+}
+"""Fields of a workspace that name a server, what logs one in there, and what else names it."""
+
 _FILES = {"images", "shape"}
 """Fields of a workspace that name a file."""
 
@@ -131,6 +145,11 @@ class Entry(NamedTuple):
         """The fields that are given."""
         given = self.content.model_fields_set
         return {name: value for name, value in self.content if name in given and value}
+
+    @property
+    def is_of_the_repository(self) -> bool:
+        """Whether others have written it, and not this user for whatever is run here."""
+        return self.file != users_file()
 
     @property
     def in_a_word(self) -> str:
@@ -215,19 +234,31 @@ def entries() -> list[Entry]:
     return [found[key] for key in sorted(found)]
 
 
-def code(name: str) -> dict[str, Any]:
-    """Returns the fields of a code configuration that are given."""
-    return _placed(_named("code", name, "code=@"), "url")
-
-
-def dataset(name: str) -> dict[str, Any]:
-    """Returns the fields of a dataset configuration that are given."""
-    return _placed(_named("datasets", name, "dataset=@"), "uri")
-
-
 def workspace(name: str) -> dict[str, Any]:
     """Returns the fields of a workspace that are given."""
-    return _of_workspace(_named("workspaces", name, "--workspace "))
+    entry = _named("workspaces", name, "--workspace ")
+    if entry.is_of_the_repository:
+        _check_logins(entry)
+    return _of_workspace(entry)
+
+
+def _check_logins(entry: Entry) -> None:
+    """Refuses a server that only a repository's file names, where logins of this user would go."""
+    for field, (logins, named) in _LOGINS.items():
+        url = str(entry.fields.get(field, ""))
+        is_url = url.startswith(("http://", "https://")) or (field == "endpoint" and bool(url))
+        known = [uris.origin(os.environ[name]) for name in named if os.environ.get(name)]
+        if not is_url or uris.origin(url) in known:
+            continue
+        sent = [name for name in logins if os.environ.get(name)]
+        if field == "mlflow" and Path("~/.mlflow/credentials").expanduser().is_file():
+            sent.append("~/.mlflow/credentials")
+        if sent:
+            raise InputError(
+                f"{entry}: {field} {url}: {sent[0]} would be sent there, which only the "
+                f"repository's file names; if it is for that server, set {named[0]} to its URL, or "
+                f"save the workspace in {users_file()}"
+            )
 
 
 def _of_workspace(entry: Entry) -> dict[str, Any]:
@@ -259,8 +290,11 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
     if is_name(values.get(BASE_MODEL)):
         names[BASE_MODEL] = values[BASE_MODEL]
     for kind, given in names.items():
-        fields = _configuration(kind, given)
+        entry, fields = _configuration(kind, given)
         fields.pop("mount", None)
+        own = {field: values[f"{kind}_{field}"] for field in fields if f"{kind}_{field}" in values}
+        secret = values.get(f"{kind}_secret", fields.get("secret", secrets.DEFAULTS[kind]))
+        _check_secret(entry, fields.keys() - own.keys(), secret, kind)
         found |= {f"{kind}_{field}": value for field, value in fields.items()}
     if BASE_MODEL in names:
         found[BASE_MODEL] = found.pop(f"{BASE_MODEL}_uri")
@@ -270,12 +304,38 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
 def expanded_job(fields: dict[str, Any]) -> dict[str, Any]:
     """Returns a job's fields with those that ``code: "@name"`` and ``dataset`` stand for."""
     if is_name(fields.get("code")):
-        fields = fields | {"code": code(fields["code"][1:])}
+        entry, given = _configuration("code", fields["code"])
+        _check_secret(entry, given, given.get("secret", ""), "code")
+        fields = fields | {"code": given}
     if is_name(fields.get("dataset")):
-        given = dataset(fields["dataset"][1:])
+        entry, given = _configuration("dataset", fields["dataset"])
+        _check_secret(entry, given, given.get("secret", ""), "dataset")
         place = {"data_dir": given.pop("mount")} if "mount" in given else {}
         fields = place | fields | {"dataset": given.pop("options", {}) | given}
     return fields
+
+
+def _check_secret(entry: Entry, fields: Container[str], secret: Any, purpose: str) -> None:
+    """Refuses to send a Secret of this user to a server that only a repository's file names.
+
+    Args:
+        fields: Those that are the entry's, and that nobody has given besides.
+    """
+    if entry.is_of_the_repository and (host := _host(entry, fields)):
+        secrets.check_named_elsewhere(str(entry), str(secret), purpose, host)
+
+
+def _host(entry: Entry, fields: Container[str]) -> str:
+    """Returns the server that a configuration names and a Secret may be sent to; empty for none."""
+    if isinstance(entry.content, CodeConfiguration):
+        server = urls.server(entry.content.url) if "url" in fields else None
+        return server.host if server and server.scheme in ("http", "https") else ""
+    assert isinstance(entry.content, DatasetConfiguration)
+    endpoint = entry.content.options.get("endpoint") if "options" in fields else None
+    uri = entry.content.uri if "uri" in fields else ""
+    if endpoint:
+        return uris.origin(str(endpoint))[1]
+    return uris.origin(uri)[1] if uri.lower().startswith(("http:", "https:")) else ""
 
 
 def check(entry: Entry, targets: Collection[str]) -> None:
@@ -315,13 +375,17 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
             raise InputError(str(error).replace("tracking.uri", "mlflow", 1)) from None
 
 
-def _configuration(kind: str, given: Any) -> dict[str, Any]:
+def _configuration(kind: str, given: Any) -> tuple[Entry, dict[str, Any]]:
+    """Returns what a name stands for, and the fields of it that are given."""
     if not is_name(given):
         raise InputError(
             f"{kind} {given!r}: must be the name of a configuration, as in {kind}=@NAME; "
             f"'trireme config list' lists them"
         )
-    return code(given[1:]) if kind == "code" else dataset(given[1:])
+    is_code = kind == "code"
+    kind, field = ("code", "url") if is_code else ("datasets", "uri")
+    entry = _named(kind, given[1:], "code=@" if is_code else "dataset=@")
+    return entry, _placed(entry, field)
 
 
 def is_name(given: Any) -> bool:

@@ -50,6 +50,8 @@ def access(source: str, name: str) -> Iterator[Access]:
         return
     to = server(source)
     _check(secret, name, to)
+    if to:
+        secrets.check_host("code_secret", name, "code", to.host)
     with ExitStack() as kept:
         options = ["-c", "credential.helper=", "-c", "core.askPass="]
         if to and to.scheme in ("http", "https"):

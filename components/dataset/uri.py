@@ -103,6 +103,16 @@ def place(uri: str) -> Place:
     return Place(scheme, host, path)
 
 
+def origin(url: str) -> tuple[str, str, int]:
+    """Returns what a URL leads to: scheme, server and port; https where it names no scheme."""
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return parts.scheme, parts.hostname or "", port
+    except ValueError:  # which who uses it says
+        return "", "", 0
+
+
 def at_commit(uri: str, commit: str) -> str:
     """Returns the URI of a Hub's repository as it was at a commit."""
     repository = place(uri)

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from trireme.components import withheld
 from trireme.components.errors import StepFailed, exit_in_words
 from trireme.components.export import answering
 from trireme.components.packages.use import used
@@ -69,6 +70,7 @@ class _Fresh:
         self._process = subprocess.Popen(
             [sys.executable, "-I", answering.__file__, module, *used()],
             cwd=folder,
+            env=withheld.environment(),  # a pickle may be in the file, which runs what it likes
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

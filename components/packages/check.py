@@ -6,7 +6,8 @@ from pathlib import Path
 from trireme.components.errors import TriremeError
 from trireme.components.packages import present, requirements
 from trireme.components.packages.install import resolved
-from trireme.components.packages.uv import Unsatisfiable, Uv
+from trireme.components.packages.uv import NotKnown, Unsatisfiable, Uv
+from trireme.components.say import say
 
 SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 """For an index that a cluster may reach and this machine does not."""
@@ -15,7 +16,9 @@ SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 def check(
     wanted: list[str], code: Path | None, framework: str, secret: str, git: Mapping[str, str]
 ) -> None:
-    """Refuses what cannot be installed here; see ``install.install``.
+    """Refuses what cannot be installed here, as far as no package's code is run to know that.
+
+    See ``install.install``.
 
     Args:
         code: Where the code is; None where it is not here, and no file of it is wanted.
@@ -24,7 +27,11 @@ def check(
         requirements.check_files(wanted, code)
         requirements.check_names(wanted, code)
     there = present.packages(framework)
-    resolved(wanted, framework, there, Uv(code or Path.cwd(), secret, there, git))
+    uv = Uv(code or Path.cwd(), secret, there, git, wanted, builds=False)
+    try:
+        resolved(wanted, framework, there, uv)
+    except NotKnown as error:
+        say(f"note: {error}")
 
 
 def check_for_pods(wanted: list[str], code: Path | None, framework: str) -> None:
@@ -45,8 +52,11 @@ def check_for_pods(wanted: list[str], code: Path | None, framework: str) -> None
     there = present.of_image(framework)
     try:
         if there:
-            resolved(wanted, framework, there, Uv(code or Path.cwd(), "", there, SOON))
+            uv = Uv(code or Path.cwd(), "", there, SOON, wanted, builds=False)
+            resolved(wanted, framework, there, uv)
     except Unsatisfiable:
         raise
+    except NotKnown as error:
+        say(f"note: {error}")
     except TriremeError:
         return

@@ -85,7 +85,7 @@ def install(
     requirements.check_files(wanted, code)
     requirements.check_names(wanted, code)
     there = present.packages(framework)
-    uv = Uv(code, secret, there, git)
+    uv = Uv(code, secret, there, git, wanted)
     given = os.environ.get(AGAIN)
     lock, options = _lock_of(given) if given else resolved(list(wanted), framework, there, uv)
     if any(map(_is_of_the_code, _entries(lock))) and not given:
@@ -148,6 +148,7 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
         held.write_text("\n".join(there.held))
         files, parts = _sources(requirements.lists(wanted), folder, uv)
         sources = [str(named), *files]
+        parts += [] if uv.builds else ["--no-build"]
         own = [f"--no-sources-package={pin.partition('==')[0]}" for pin in there.held]
         kept = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
 

@@ -1,5 +1,6 @@
 """What a run may require: packages of an index, and what the repository lists or has itself."""
 
+import os
 import re
 import sys
 import tomllib
@@ -14,7 +15,8 @@ from packaging.utils import canonicalize_name
 
 from trireme.components.errors import InputError, first_line
 from trireme.components.packages import project
-from trireme.components.packages.of_the_code import ACCEPTED, ARCHIVES, OfTheCode, named
+from trireme.components.packages.of_the_code import ACCEPTED, ARCHIVES, FILES, OfTheCode, named
+from trireme.components.withheld import is_withheld
 
 LONGEST = 2_000  # characters of a requirement
 
@@ -24,6 +26,8 @@ VERSION = ".".join(map(str, sys.version_info[:3]))
 
 _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|://[^/@\s:]*:[^/@\s]+@")
 _VARIABLE = re.compile(r"://(?:[^/@\s:$]*:)?(?:\$\{\w+\}:?)+@")
+_NAME_OF_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_GIT = re.compile(r"\bgit\+|\bgit\s*=")
 _VALUE = r"(?:[\w.-]+=)?\$\{\w+\}"
 _VARIABLES = re.compile(rf"\?{_VALUE}(?:&{_VALUE})*(?![^\s#;])")
 _FURTHER = re.compile(r"\s*(?:-r|--requirement)[=\s]*([^\s#]+)")
@@ -78,6 +82,23 @@ def without_queries(text: str) -> str:
         re.sub(r"\?[^#`'\")]*", "", word) if "://" in word else word
         for word in re.split(r"(\s+)", text)
     )
+
+
+def variables_in(requirements: Iterable[str]) -> set[str]:
+    """Returns the names of the variables that requirements ask for, as ${TOKEN} does."""
+    return {name for one in requirements for name in _NAME_OF_VARIABLE.findall(one)}
+
+
+def use_git(requirements: Sequence[str], code: Path) -> bool:
+    """Whether git brings any of these, or of what the files among them list."""
+    found = (code / meant.file for one in requirements if (meant := named(one)))
+    there = (file for file in found if file.is_file() and file.name.endswith(FILES))
+    listed = (
+        line
+        for file in there
+        for line in (lines(file) if file.suffix in (".txt", ".in") else [file.read_text()])
+    )
+    return any(_GIT.search(text) for text in (*requirements, *listed))
 
 
 def files(requirements: Iterable[str]) -> list[str]:
@@ -155,6 +176,13 @@ def check_file(one: str, code: Path, python: str = VERSION, beside: Sequence[str
             raise InputError(f"requirements {one!r} needs the pyproject.toml beside it")
         described = _described(one, path)
     project.check_parts(one, meant, described)
+    asked = variables_in(listed) - variables_in(beside)
+    if secret := sorted(name for name in asked if is_withheld(name, os.environ.get(name, ""))):
+        raise InputError(
+            f"requirements {one!r}: asks for ${{{secret[0]}}} of your environment, which goes to "
+            "no server that a repository names; give that requirement itself in requirements, or "
+            "its index in the Secret that requirements_secret names"
+        )
     for each in listed:
         _refuse_project_file(f"requirements {one!r}: {each.strip()!r}", each, "-r FILE names one")
     if meant.group and listed:

@@ -5,17 +5,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from trireme.components import certificates, secrets
+from trireme.components import certificates, secrets, withheld
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import in_a_pod
 from trireme.components.packages.present import HELD, Present
-from trireme.components.packages.requirements import without_queries
+from trireme.components.packages.requirements import use_git, variables_in, without_queries
 
 PURPOSE = "requirements"
 
@@ -32,6 +32,11 @@ _FAULTS = re.compile(
 _NEEDS = re.compile(r"(?:(?P<who>\S+) depends? on|you require) (?P<what>\S+)")
 _DENIED = re.compile("lack of valid authentication credentials")
 _NOT_BUILT = re.compile(r"Failed to build|build backend")
+_DISABLED = re.compile(
+    r"building (?:source\s+distributions|from\s+source)[^:\n]*\sis\s+disabled", re.I
+)
+_WHICH = re.compile(r"(?:distributions\s+for|required\s+for)\s+`([^`]+)`")
+_OF_GIT = ("SSH_AUTH_SOCK", "GIT_ASKPASS", "SSH_ASKPASS")
 _UNKNOWN = re.compile(
     r"Because (?:there is no version of )?(?P<name>\S+?)"
     r"(?: was not found in the package registry)? and you require (?P=name)"
@@ -52,8 +57,20 @@ class NotBuilt(InputError):
     """A package without a wheel could not be built."""
 
 
+class NotKnown(TriremeError):
+    """What a package requires only its own code tells, as a setup.py, which is not run to know."""
+
+
 class Uv:
-    """uv, in the directory of a repository, with a package index that may be private."""
+    """uv, in the directory of a repository, with a package index that may be private.
+
+    What it builds gets its environment: it has nothing of this user's that opens another server.
+
+    Args:
+        git: Variables by which git opens repositories that are required, and others.
+        wanted: What is required, by this user: of a variable that it names the value is meant.
+        builds: Whether packages may be built, for which their code is run.
+    """
 
     def __init__(
         self,
@@ -61,15 +78,25 @@ class Uv:
         secret: str,
         present: Present,
         git: Mapping[str, str] = MappingProxyType({}),
+        wanted: Sequence[str] = (),
+        *,
+        builds: bool = True,
     ) -> None:
-        self.code, self._present = code, present
+        self.code, self._present, self.builds = code, present, builds
+        is_git = use_git(wanted, code)
+        self._kept = {*variables_in(wanted), *(_OF_GIT if is_git else ())}
         given = secrets.read(secret, PURPOSE, KEYS)
         if secret and not given:
             raise InputError(
                 f"requirements_secret {secret!r}: there is no such Secret with one of "
                 f"{', '.join(KEYS)}"
             )
-        self._variables = {KEYS[key]: url for key, url in given.items()} | dict(git)
+        self._variables = {KEYS[key]: url for key, url in given.items()}
+        self._variables |= {
+            name: value
+            for name, value in git.items()
+            if is_git or not name.startswith(("GIT_", "SSH_"))
+        }
         of_uv = {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & os.environ.keys()
         if "PIP_INDEX_URL" in os.environ and not of_uv:  # it is meant for uv, too
             self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
@@ -83,12 +110,20 @@ class Uv:
         given = " ".join(environment.get(name, "") for name in _URLS)
         return ["https://pypi.org/simple", *re.findall(r"https?://\S+", given)]
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it is run with, which what it builds gets, too."""
+        given = withheld.environment(self._kept)
+        given.pop("VIRTUAL_ENV", None)
+        given |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
+        return given | ({"UV_NO_CACHE": "1"} if in_a_pod() else {}) | self._variables
+
     def __call__(self, *arguments: str) -> None:
         """Runs a command of it."""
         result = subprocess.run(
             [_program(), *arguments, "--quiet", "--python", sys.executable],
             cwd=self.code,
-            env=_environment() | self._variables,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -109,6 +144,12 @@ def explained(said: str, present: Present) -> TriremeError:
     words = ": ".join(filter(None, lines))[:LIMIT]
     if refused := certificates.refused(said, "requirements: the package index", "SSL_CERT_FILE"):
         return refused
+    if _DISABLED.search(unbroken):
+        package = _WHICH.search(unbroken)
+        return NotKnown(
+            f"requirements: what {package[1] if package else 'the project'} requires only its own "
+            "code tells, such as a setup.py, which is run where the run installs it, and not before"
+        )
     if _FAULTS.search(said):
         return TriremeError(f"requirements: the package index does not answer: {words}")
     for needs in _NEEDS.finditer(" ".join(lines)):
@@ -142,9 +183,3 @@ def _program() -> str:
     if not program:
         raise InputError("requirements need uv, which is not installed: pip install uv")
     return program
-
-
-def _environment() -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if name != "VIRTUAL_ENV"}
-    kept |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
-    return kept | ({"UV_NO_CACHE": "1"} if in_a_pod() else {})

@@ -5,10 +5,12 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trireme.components import certificates
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
+from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
 from trireme.components.tracking.store import CA_VARIABLES, reason_of
 from trireme.components.whole_file import no_room
@@ -26,25 +28,44 @@ _TOLD = re.compile(r"failed with error code (\d{3}) ")
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
+LONG = 5.0  # seconds of waiting after which it is said
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 _patience = PATIENCE
 
 
-def hurry() -> None:
+def hurry(patience: float = HURRY) -> None:
     """From now on gives up on a tracking server soon."""
     global _patience
-    _patience = HURRY
-    # MLflow itself tries a call eight times, which takes four minutes where nothing answers.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    _patience = patience
+    os.environ.setdefault(RETRIES, "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", f"{HURRY:.0f}")
+
+
+@contextmanager
+def _few_retries(number: str = "") -> Iterator[None]:
+    """Has MLflow itself try a call again so often, or twice where nobody has said how often.
+
+    By itself it does so seven times, which takes four minutes.
+    """
+    given = os.environ.get(RETRIES)
+    os.environ[RETRIES] = number or given or "2"
+    try:
+        yield
+    finally:
+        if given is None:
+            os.environ.pop(RETRIES, None)
+        else:
+            os.environ[RETRIES] = given
 
 
 def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
     """Calls MLflow until it answers, or for some seconds."""
-    started, pause = time.monotonic(), 0.5
+    started, pause, is_told = time.monotonic(), 0.5, False
     while True:
         try:
-            return call()
+            with _few_retries():
+                return call()
         except Exception as error:
             if (status := _status(error)) in (401, 403):
                 raise TrackingRefused(
@@ -60,6 +81,9 @@ def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
                 raise TrackingUnavailable(
                     f"the MLflow tracking server does not answer: {reason_of(error)}"
                 ) from None
+            if not is_told and time.monotonic() - started > LONG:
+                is_told = True
+                say(f"waits for the MLflow tracking server: {reason_of(error)}")
         time.sleep(pause)
         pause = min(2 * pause, 10.0)
 
@@ -73,7 +97,6 @@ def once(
         find: Looks for it before it is made once more.
     """
     from mlflow import MlflowClient
-    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_MAX_RETRIES as RETRIES
 
     is_first = True
 
@@ -82,14 +105,8 @@ def once(
         mlflow, is_again, is_first = MlflowClient(), not is_first, False
         if is_again and (made := find(mlflow)):
             return made
-        given, os.environ[RETRIES.name] = os.environ.get(RETRIES.name), "0"
-        try:
+        with _few_retries("0"):
             return make(mlflow)
-        finally:
-            if given is None:
-                del os.environ[RETRIES.name]
-            else:
-                os.environ[RETRIES.name] = given
 
     return patiently(attempt)
 

@@ -1,10 +1,12 @@
 """The event files among the artifacts of a pipeline's run in MLflow."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import TriremeError
+from trireme.components.plain import as_file_name
 from trireme.components.tracking import journal, store
 from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.components.tracking.client import client, hurry
@@ -32,11 +34,11 @@ def download(run: str, folder: Path) -> None:
 
 def _download(run: Any, folder: Path) -> None:
     info = run.info
-    partial = folder / f".{info.run_id}"
-    partial.mkdir()
-    client.download_artifacts(info.run_id, journal.EVENTS, str(partial))
-    place = folder / info.run_name
-    if place.exists():  # another turn of a loop
-        place = folder / f"{info.run_name}-{info.run_id[:8]}"
-    (partial / journal.EVENTS).rename(place)
-    partial.rmdir()
+    # Whoever may write to the server has named the run.
+    name, run_id = (as_file_name(text, "run") for text in (info.run_name, info.run_id))
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as partial:
+        client.download_artifacts(info.run_id, journal.EVENTS, partial)
+        place = folder / name
+        if place.exists():  # another turn of a loop
+            place = folder / f"{name}-{run_id[:8]}"
+        Path(partial, journal.EVENTS).rename(place)

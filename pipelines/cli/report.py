@@ -1,7 +1,6 @@
 """A picture of a run: ``trireme report``."""
 
 import os
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.plain import as_file_name
 from trireme.components.step_names import TRIAL, without_index
 from trireme.pipelines.cli.runs import RunName
 from trireme.pipelines.cli.target import on_target
@@ -16,8 +16,6 @@ from trireme.pipelines.cli.target import on_target
 if TYPE_CHECKING:
     from trireme.components.report.picture import Picture, StepPicture
     from trireme.pipelines.targets.base import Run, Target
-
-_UNUSUAL = re.compile(r"[^\w.-]+")
 
 Output = Annotated[
     Path | None,
@@ -35,7 +33,7 @@ def report(target: "Target", run: RunName, output: Output = None) -> None:
 
     picture = _picture(target, run)
     picture.close()
-    name = f"{_UNUSUAL.sub('-', picture.name).strip('.-') or 'run'}.html"
+    name = f"{as_file_name(picture.name, 'run')}.html"
     file = output or Path(name)
     if file.is_dir():
         file /= name

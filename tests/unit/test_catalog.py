@@ -1,5 +1,6 @@
 """pipelines/catalog.py and pipelines/cli.py."""
 
+import copy
 import importlib.metadata
 import json
 import os
@@ -417,6 +418,31 @@ def test_compile_into_a_place_that_cannot_be_is_one_sentence(trireme, tmp_path):
     assert status == 2
     assert error.startswith("error: --output ")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("wrong", ["../../../x", "/tmp/x", "..", ".done", "", "a/b", "n" * 201])
+@pytest.mark.parametrize("command", [["compile"], ["compile", "--target", "argo"], ["run"]])
+def test_no_name_in_a_compiled_pipeline_becomes_a_path(
+    trireme, untracked, tmp_path, command, wrong
+):
+    golden = Path(__file__).parents[1] / "golden"
+    spec, platform = yaml.safe_load_all((golden / "pytorch-training.yaml").read_text())
+    pipeline, task, output = (copy.deepcopy(spec) for _ in range(3))
+    pipeline["pipelineInfo"]["name"] = wrong
+    tasks = task["root"]["dag"]["tasks"]["exit-handler-1"]["componentRef"]["name"]
+    tasks = task["components"][tasks]["dag"]["tasks"]
+    tasks[wrong] = tasks.pop("checkout")
+    outputs = output["components"]["comp-checkout"]["outputDefinitions"]["parameters"]
+    outputs[wrong] = outputs.pop("path")
+    for changed in (pipeline, task, output):
+        file = tmp_path / "given" / "pipeline.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump_all([changed, platform]))
+        out = ["-o", str(tmp_path / "a" / "b" / "c" / "out")] if command[0] == "compile" else []
+        status, _, error = trireme(*command, str(file), *out)
+        assert (status, error.count("\n")) == (2, 1)
+        assert {*tmp_path.iterdir()} <= {file.parent, untracked}
+        assert not untracked.exists() or not any(untracked.iterdir())
 
 
 def test_compile_of_an_unknown_pipeline_writes_nothing(trireme, tmp_path):

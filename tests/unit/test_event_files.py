@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlflow
 import pytest
@@ -159,6 +160,23 @@ def test_those_in_mlflow_are_brought_by_the_name_of_the_run(
     finally:
         mlflow.set_tracking_uri(before)
     assert [*events.found([tmp_path / "folder"])] == [Path("train/mine", NAME)]
+
+
+def test_no_name_in_mlflow_leads_out_of_the_folder(tmp_path, monkeypatch):
+    def bring(run_id, path, folder):
+        write(Path(folder), f"{path}/{NAME}")
+
+    monkeypatch.setattr(artifacts.client, "download_artifacts", bring, raising=False)
+    folder = tmp_path / "above" / "folder"
+    folder.mkdir(parents=True)
+    names = [("../../evil", "1"), (str(tmp_path / "evil"), "/../../evil"), ("..", "../evil")]
+    for name, run_id in names:
+        artifacts._download(
+            SimpleNamespace(info=SimpleNamespace(run_name=name, run_id=run_id)), folder
+        )
+    assert {*tmp_path.rglob("events.*")} == {*folder.rglob("events.*")}
+    found = {file.parent.relative_to(folder) for file in folder.rglob("events.*")}
+    assert len(found) == 3 and all(len(place.parts) == 1 for place in found)
 
 
 @pytest.mark.parametrize(("status", "model"), [(0, "model"), (3, "model.partial")])

@@ -258,7 +258,7 @@ def test_a_step_whose_run_somebody_has_deleted_has_done_its_work(argo, tmp_path,
 
     run_step("train", tmp_path, delete)
     said = capsys.readouterr().err
-    assert "warning: MLflow does not accept the step's record: " in said
+    assert "warning: the record of this step is not in MLflow: MLflow does not accept it: " in said
     assert said.count("\n") == 1
 
     def with_a_model():
@@ -267,7 +267,8 @@ def test_a_step_whose_run_somebody_has_deleted_has_done_its_work(argo, tmp_path,
 
     with pytest.raises(SystemExit):
         run_step("export", tmp_path, with_a_model)
-    assert "error: MLflow does not accept the step's record: " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error: the model is not registered: MLflow does not accept it: " in said
 
 
 def test_a_server_that_lets_nobody_in_is_one_warning_and_no_wait(

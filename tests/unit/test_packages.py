@@ -1,5 +1,6 @@
 """The packages of a run: what may be required, what is there, and what is said of failures."""
 
+import json
 import re
 import subprocess
 import zipfile
@@ -587,3 +588,66 @@ def test_before_a_run_all_files_of_a_folder_here_are_known(code, check):
     with pytest.raises(InputError, match=r"'backend\.py': is the name of a file, which no index"):
         check(["backend.py"], code, "pytorch")
     check(["pyproject.toml[train]", "uv.lock:dev"], code, "pytorch")
+
+
+@pytest.fixture
+def hostile(code, monkeypatch, tmp_path):
+    """Code that tells what its builder is given, once that runs, of a user who has passwords."""
+    told = tmp_path / "told"
+    spy = f"import os, json\nopen({str(told)!r}, 'w').write(json.dumps(dict(os.environ)))\n"
+    (code / "backend.py").write_text(spy + BACKEND)
+    given = {
+        **dict.fromkeys(("MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"), "x"),
+        **dict.fromkeys(("SSH_AUTH_SOCK", "TRIREME_CODE_PASSWORD", "UV_INDEX_OWN_PASSWORD"), "x"),
+        "WAREHOUSE": "postgresql://me:x@example.org/data",
+        "MAX_JOBS": "2",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    return told
+
+
+DYNAMIC = '[project]\nname = "mine"\nversion = "1"\ndynamic = ["dependencies"]\n'
+
+
+@pytest.mark.parametrize("check", [check_for_pods, partial(check, secret="", git={})])
+@pytest.mark.parametrize("wanted", [".", "pyproject.toml"])
+def test_before_a_run_no_code_of_a_package_runs(code, hostile, check, wanted, capsys):
+    check([wanted], code, "pytorch")  # static, so all is known
+    assert not hostile.exists() and "note" not in capsys.readouterr().err
+    build = (code / "pyproject.toml").read_text().partition("[build-system]")[2]
+    for project in ("", DYNAMIC):
+        (code / "pyproject.toml").write_text(f"{project}[build-system]{build}")
+        check([wanted], code, "pytorch")
+        assert not hostile.exists()
+        assert "requires only its own code tells, such as a setup.py" in capsys.readouterr().err
+
+
+def test_what_builds_a_package_is_given_nothing_that_opens_servers(code, hostile, tmp_path):
+    (tmp_path / "workspace").mkdir()
+    git = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "x"}
+    install.install(["."], code, tmp_path / "workspace", git=git)
+    given = json.loads(hostile.read_text())
+    assert "x" not in given.values() and "WAREHOUSE" not in given
+    assert (given["MAX_JOBS"], given["TOKENIZERS_PARALLELISM"]) == ("2", "false")
+
+
+def test_a_repositorys_file_names_no_secret_of_the_environment(code, hostile):
+    line = "other @ https://127.0.0.1:9/${AWS_SECRET_ACCESS_KEY}/other-1-py3-none-any.whl"
+    (code / "deep.txt").write_text(f"{line}\n")
+    for own in (line, "--index-url https://127.0.0.1:9/?${AWS_SECRET_ACCESS_KEY}", "-r deep.txt"):
+        (code / "requirements.txt").write_text(f"small\n{own}\n")
+        with pytest.raises(InputError, match=r"\$\{AWS_SECRET_ACCESS_KEY\} of your environment"):
+            check(["requirements.txt"], code, "pytorch", "", {})
+    (code / "requirements.txt").write_text(f"{line.replace('AWS_SECRET_ACCESS_KEY', 'MAX_JOBS')}\n")
+    requirements.check_files(["requirements.txt"], code)
+
+
+def test_what_this_user_requires_may_name_one(code, hostile):
+    server = "https://127.0.0.1:9"
+    wanted = [f"other @ {server}/x.whl?token=${{HF_TOKEN}}", f"more @ git+{server}/more.git"]
+    uv = Uv(code, "", THERE, {"GIT_CONFIG_COUNT": "0"}, wanted)
+    assert uv.environment["HF_TOKEN"] == uv.environment["SSH_AUTH_SOCK"] == "x"
+    assert uv.environment["GIT_CONFIG_COUNT"] == "0"
+    assert "AWS_SECRET_ACCESS_KEY" not in uv.environment

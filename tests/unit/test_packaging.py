@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
 
 from trireme.components.evaluation.source import Source
-from trireme.components.export.packaging import package
+from trireme.components.export.packaging import SAMPLE, package
 from trireme.components.packages import install
 
 X = np.array([[0.0], [1.0], [2.0], [3.0]])
@@ -117,3 +117,26 @@ def test_a_pickle_of_joblib_may_have_a_folder_of_that_name_beside_it(model, code
     joblib.dump(LogisticRegression().fit(X, LABELS), model / "model.joblib")
     made = packaged(model, code, tmp_path)
     assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+
+
+def test_a_pickle_is_loaded_where_nothing_opens_servers(tmp_path, monkeypatch):
+    for name in ("MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("MAX_JOBS", "2")
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "spy.py").write_text(
+        "import os\nimport numpy as np\n\n\n"
+        "class Model:\n    def predict(self, inputs, params=None):\n"
+        "        names = ('MLFLOW_TRACKING_PASSWORD', 'AWS_SECRET_ACCESS_KEY', 'MAX_JOBS')\n"
+        "        return np.array([name in os.environ for name in names], dtype=float)\n\n\n"
+        "def _load_pyfunc(path):\n    return Model()\n"
+    )
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "weights.pkl").write_bytes(b"")
+    source = Source(model, code, "train.py", "spy:_load_pyfunc", "")
+    made = package(source, np.zeros((3, 2)), tmp_path / "exported", "")
+    assert made.note == "answers inputs.npy through MLflow"
+    with np.load(tmp_path / "exported" / SAMPLE) as kept:
+        assert kept["outputs"].tolist() == [0, 0, 1]

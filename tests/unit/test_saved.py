@@ -62,16 +62,24 @@ def command(*arguments):
     return CliRunner().invoke(app, arguments)
 
 
+def code(name):
+    return saved.expanded_job({"code": f"@{name}"})["code"]
+
+
+def dataset(name):
+    return saved.expanded_job({"dataset": f"@{name}"})["dataset"]
+
+
 def test_the_nearer_file_wins_by_name(repository):
-    assert saved.code("classifier")["url"] == "https://example.org/models.git"
-    assert saved.code("other") == {"url": "https://example.org/other.git"}
-    assert saved.dataset("local") == {"uri": str(repository / "data")}
+    assert code("classifier")["url"] == "https://example.org/models.git"
+    assert code("other") == {"url": "https://example.org/other.git"}
+    assert dataset("local") == {"uri": str(repository / "data")}
 
 
 def test_files_above_the_repository_are_not_its(repository):
     (repository / "trireme.yaml").rename(repository.parent / "trireme.yaml")
     assert saved.repositorys_file() is None
-    assert saved.code("classifier")["url"] == "https://example.org/mine.git"
+    assert code("classifier")["url"] == "https://example.org/mine.git"
 
 
 def test_names_stand_for_parameters(repository, pipeline):
@@ -244,9 +252,9 @@ def test_what_every_command_would_refuse_is_found_before(repository, fields, tol
 def test_a_revision_is_the_text_that_is_written_as_in_jobs(repository, revision):
     file = repository / "trireme.yaml"
     file.write_text(f"code: {{c: {{url: https://example.org/c.git, revision: {revision}}}}}")
-    assert saved.code("c")["revision"] == revision
+    assert code("c")["revision"] == revision
     command("config", "set", "code.d", "url=https://example.org/d.git", f"revision={revision}")
-    assert {saved.code(name)["revision"] for name in "cd"} == {revision}
+    assert {code(name)["revision"] for name in "cd"} == {revision}
     assert command("config", "check").exit_code == 0
 
 
@@ -268,7 +276,7 @@ def test_in_a_folder_that_is_gone_the_files_of_the_user_are_read(repository, mon
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert saved.code("other") == {"url": "https://example.org/other.git"}
+    assert code("other") == {"url": "https://example.org/other.git"}
 
 
 def test_set_checks_first_and_keeps_comments(repository):
@@ -288,3 +296,98 @@ def test_the_schema_takes_the_page_of_the_docs():
     example = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
     jsonschema.validate(example, schema)
     saved.Saved.model_validate(example)
+
+
+FOREIGN = """
+code:
+  c: {url: https://evil.example/mine.git, secret: team}
+  ssh: {url: "git@evil.example:mine.git", secret: team}
+datasets:
+  web: {uri: https://evil.example/data.csv}
+  hub: {uri: hf://org/net, options: {endpoint: http://evil.example}}
+  s3: {uri: s3://bucket/data, secret: team, options: {endpoint: https://evil.example:9000}}
+  plain: {uri: s3://bucket/data, secret: team}
+"""
+
+
+@pytest.fixture
+def lured(repository, untracked, monkeypatch):
+    """A repository whose file names servers, and a user who has Secrets of these names."""
+    (repository / "trireme.yaml").write_text(FOREIGN)
+    for name in ("team", "trireme-dataset", "trireme-base-model"):
+        (untracked / "secrets" / name).mkdir(parents=True)
+        (untracked / "secrets" / name / "password").write_text("hunter2")
+    return untracked / "secrets"
+
+
+@pytest.mark.parametrize(
+    ("given", "secret"),
+    [
+        ({"code": "@c"}, "team"),
+        ({"dataset": "@web"}, "trireme-dataset"),
+        ({"dataset": "@hub"}, "trireme-dataset"),
+        ({"dataset": "@hub", "dataset_uri": "hf://org/other"}, "trireme-dataset"),
+        ({"dataset": "@s3"}, "team"),
+        ({"base_model": "@hub"}, "trireme-base-model"),
+        ({"dataset": "@web", "dataset_secret": "team"}, "team"),
+    ],
+)
+def test_a_repositorys_file_sends_no_secret_to_a_server_of_its_own(lured, given, secret):
+    told = f"the Secret {secret} of this machine would be sent to evil.example, which only"
+    with pytest.raises(InputError, match=told):
+        saved.expanded(given, ())
+    (lured / secret / "host").write_text("example.org evil.example\n")
+    saved.expanded(given, ())
+    (lured / secret / "host").unlink()
+    saved.users_file().write_text(FOREIGN)  # which this user names, too
+    (saved.repositorys_file()).unlink()
+    saved.expanded(given, ())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"code": "@ssh"},  # a key is not sent
+        {"dataset": "@plain"},  # to Amazon
+        {"dataset": "@web", "dataset_secret": ""},
+        {"dataset": "@web", "dataset_secret": "of-the-cluster"},
+        {"code": "@c", "code_url": "https://example.org/mine.git"},
+        {"dataset": "@hub", "dataset_options": {}},
+    ],
+)
+def test_what_sends_none_there_is_taken(lured, given):
+    saved.expanded(given, ())
+
+
+def test_of_a_job_no_secret_is_sent_there_either(lured):
+    for field, name in (("code", "@c"), ("dataset", "@s3")):
+        with pytest.raises(InputError, match="would be sent to evil"):
+            saved.expanded_job({field: name})
+
+
+@pytest.mark.parametrize(
+    ("field", "login", "named"),
+    [
+        ("mlflow", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_URI"),
+        ("mlflow", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_URI"),
+        ("endpoint", "KFP_EXISTING_TOKEN", "KF_PIPELINES_ENDPOINT"),
+        ("endpoint", "KF_PIPELINES_SA_TOKEN_PATH", "KF_PIPELINES_ENDPOINT"),
+    ],
+)
+def test_nor_a_login_of_the_environment(repository, untracked, monkeypatch, field, login, named):
+    (repository / "trireme.yaml").write_text(
+        f"workspaces: {{w: {{{field}: 'https://evil.example'}}}}"
+    )
+    for name in ("KFP_EXISTING_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH", "KF_PIPELINES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(untracked))
+    saved.workspace("w")
+    monkeypatch.setenv(login, "x")
+    for other in ("", "https://example.org", "http://evil.example"):
+        monkeypatch.setenv(named, other)
+        with pytest.raises(
+            InputError, match=f"{login} would be sent there, .*set {named} to its URL"
+        ):
+            saved.workspace("w")
+    monkeypatch.setenv(named, "https://evil.example/path")
+    assert saved.workspace("w")[field] == "https://evil.example"

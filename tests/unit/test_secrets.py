@@ -3,6 +3,9 @@
 import pytest
 
 from trireme.components import secrets
+from trireme.components.checkout import credentials
+from trireme.components.dataset.description import Dataset
+from trireme.components.dataset.sources import source_of
 from trireme.components.errors import InputError
 
 KEYS = ("username", "password", "ssh-privatekey")
@@ -80,3 +83,20 @@ def test_the_default_secret_need_not_be_there(here, mount, monkeypatch, tmp_path
 def test_the_default_secret_may_be_a_directory(here):
     (here / secrets.DEFAULTS["dataset"]).mkdir(parents=True)
     assert secrets.given(secrets.DEFAULTS["dataset"], "dataset") == "trireme-dataset"
+
+
+def test_the_servers_that_it_is_for_get_it_and_no_others(kept, here):
+    url = "https://example.org/code.git"
+    with credentials.access(url, "team"):
+        (here / "team" / "host").write_text("git.example.org other.example.org\n")
+    said = r"its key host says that it is for git\.example\.org, other\.example\.org, and not for"
+    with pytest.raises(InputError, match=said), credentials.access(url, "team"):
+        pass
+    with credentials.access("https://git.example.org:8443/code.git", "team"):
+        pass
+    web = {"uri": "https://example.org/data.csv", "secret": "team"}
+    for fields in (web, {"uri": "oss://bucket", "secret": "team", "endpoint": "example.org"}):
+        for key in ("akId", "akSecret"):
+            (here / "team" / key).write_text("1")
+        with pytest.raises(InputError, match="not for example"):
+            source_of(Dataset(**fields))

@@ -11,6 +11,7 @@ import onnx_models
 import pandas as pd
 import pytest
 import tracking_uri
+import yaml
 from mlflow.pyfunc.scoring_server import invocations
 from typed import through
 
@@ -286,6 +287,31 @@ def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
             model_version.download(model_version.find("opaque"), tmp_path / "model")
     finally:
         client.delete_registered_model("opaque")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flavors": {"python_function": {"data": "../../secret"}}},
+        {"flavors": {"python_function": {}, "onnx": {"data": "/etc/passwd"}}},
+        {
+            "flavors": {"python_function": {}},
+            "saved_input_example_info": {"serving_input_path": "../secret.json"},
+        },
+    ],
+)
+def test_a_model_names_no_file_that_is_not_its_own(client, tmp_path, wrong):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "MLmodel").write_text(yaml.safe_dump(wrong))
+    client.create_registered_model("hostile")
+    try:
+        client.create_model_version("hostile", source.as_uri())
+        with pytest.raises(InputError, match=r"its MLmodel names .*, which is not in the model"):
+            model_version.download(model_version.find("hostile"), tmp_path / "model")
+    finally:
+        client.delete_registered_model("hostile")
 
 
 @pytest.mark.slow

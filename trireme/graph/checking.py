@@ -21,6 +21,7 @@ from trireme.graph.model import (
 from trireme.graph.placeholders import parameters_in
 
 MOST = 10_000  # steps and groups of them
+LONGEST = 200  # bytes of a name, which files are called by, with a little more: they may have 255
 
 _GIVEN_BY_ENGINES = ("TASK_FINAL_STATUS", "TASK_CONFIG")
 
@@ -117,6 +118,8 @@ def _check_task(group: Group, task: Task) -> None:
 
 def _check_name(name: str, what: str) -> None:
     """Refuses a name that could not be that of a file, or would be one elsewhere."""
+    if len(name.encode(errors="replace")) > LONGEST:
+        raise InputError(f"{what} has a name of more than {LONGEST} bytes: {name[:40]!r}...")
     if (
         not name
         or name.startswith(".")

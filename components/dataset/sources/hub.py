@@ -17,6 +17,7 @@ from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.listing import Entry
 from trireme.components.dataset.sources import Fault, SourceFailed, why_broken
 from trireme.components.dataset.sources.web import TIMEOUT, Bearer, accepted, body, session
+from trireme.components.dataset.uri import origin
 from trireme.components.errors import InputError
 from trireme.components.tracking import journal
 
@@ -37,10 +38,19 @@ class HubSource:
         secret = secrets.read(dataset.secret, dataset.purpose, ["token"])
         if dataset.secret and "token" not in secret:
             raise InputError(f"dataset_secret {dataset.secret!r} has no token")
-        if token := secret.get("token") or os.environ.get("HF_TOKEN"):
-            self._session.auth = Bearer(token)
+        if secret:
+            host = origin(self._server)[1]
+            secrets.check_host("dataset_secret", dataset.secret, dataset.purpose, host)
+        if token := secret.get("token") or self._token_of_environment():
+            self._session.auth = Bearer(token, self._server)
         self._prefix = f"{place.path}/" if place.path else ""
         self._commit = ""
+
+    def _token_of_environment(self) -> str:
+        """Returns HF_TOKEN where it is for the server: the Hub's own, or HF_ENDPOINT."""
+        named = (SERVER, os.environ.get("HF_ENDPOINT") or SERVER)
+        is_its = origin(self._server) in map(origin, named)
+        return os.environ.get("HF_TOKEN", "") if is_its else ""
 
     def list(self) -> list[Entry]:
         """Returns all files; see ``Source``."""
@@ -109,13 +119,26 @@ class HubSource:
         except requests.RequestException as error:
             raise Fault(why_broken(str(error))) from None
         place, code = self._dataset.place, answer.headers.get("X-Error-Code", "")
-        if code in ("RepoNotFound", "RevisionNotFound"):  # also with 401, of what may be private
+        if code in ("RepoNotFound", "RevisionNotFound") and not (
+            answer.status_code == 401 and self._withholds_token
+        ):  # also with 401, of what may be private
             answer.close()
             raise InputError(
                 f"dataset_uri {self._uri!r}: {self._server} has no {place.host} with revision "
                 f"{place.revision}, or it is private and needs another token"
             )
+        if answer.status_code in (401, 403) and self._withholds_token:
+            answer.close()
+            raise InputError(
+                f"dataset_uri {self._uri!r}: {self._server} asks for a token, and HF_TOKEN is not "
+                f"sent there: set HF_ENDPOINT={self._server} if it is for that server, or name a "
+                "dataset_secret"
+            )
         return accepted(answer, self._dataset, f"{self._server} does not have it")
+
+    @property
+    def _withholds_token(self) -> bool:
+        return self._session.auth is None and bool(os.environ.get("HF_TOKEN"))
 
 
 def _digest(entry: Entry) -> Any:

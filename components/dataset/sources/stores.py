@@ -13,7 +13,8 @@ from obstore.store import GCSStore, S3Store
 from trireme.components import secrets
 from trireme.components.dataset.description import Dataset
 from trireme.components.dataset.sources import Fault, SourceFailed, denied, why_broken
-from trireme.components.errors import InputError, TriremeError
+from trireme.components.dataset.uri import origin
+from trireme.components.errors import InputError, TriremeError, first_line
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -24,6 +25,15 @@ KEYS = {
     "gs": ("service-account.json",),
 }
 """The keys of a Secret for each kind of store."""
+
+_ENDPOINTS = (
+    *("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "MLFLOW_S3_ENDPOINT_URL",  # beside which pods have the keys of MLflow's store
+)
+_KEYS_OF_ENVIRONMENT = {
+    *("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+}
 
 READ_TIMEOUT = 60  # seconds without a byte
 
@@ -61,6 +71,11 @@ def bucket_of(
     if kind == "gs":
         account = {"service_account_key": secret["service-account.json"]} if secret else {}
         return GCSStore(bucket, retry_config=_RETRIES, **account | (changed or {}))
+    if secret and dataset.endpoint:
+        host = origin(dataset.endpoint)[1]
+        secrets.check_host("dataset_secret", dataset.secret, dataset.purpose, host)
+    if kind == "s3" and not secret and is_opened:
+        _refuse_elsewhere(dataset)
     config = _oss(dataset) if kind == "oss" else _s3(dataset)
     config |= (_credentials(secret, kind) if is_opened else {}) | (changed or {})
     endpoint = config.get("endpoint")
@@ -72,7 +87,29 @@ def bucket_of(
         "allow_http": not endpoint or endpoint.startswith("http://"),
     }
     given = {name: value for name, value in config.items() if value is not None}
-    return S3Store(bucket, retry_config=_RETRIES, client_options=client, **given)
+    try:
+        return S3Store(bucket, retry_config=_RETRIES, client_options=client, **given)
+    except BaseError as error:  # which has a page of debugging below its first line
+        raise InputError(
+            f"dataset_uri {dataset.uri!r}: the environment's variables of S3 do not fit together: "
+            f"{first_line(error)}"
+        ) from None
+
+
+def _refuse_elsewhere(dataset: Dataset) -> None:
+    """Refuses to sign for a server with keys of the environment that are not for it."""
+    is_public = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in ("1", "true", "on", "yes", "y")
+    if not dataset.endpoint or is_public or not (keys := _KEYS_OF_ENVIRONMENT & os.environ.keys()):
+        return
+    scheme, host, _ = to = origin(dataset.endpoint)
+    is_amazons = scheme == "https" and host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    if is_amazons or to in map(origin, filter(None, map(os.environ.get, _ENDPOINTS))):
+        return
+    raise InputError(
+        f"dataset_options.endpoint {dataset.endpoint!r}: {min(keys)} of the environment is not for "
+        f"that server; set AWS_ENDPOINT_URL={_url(dataset.endpoint)} if it is, name a "
+        "dataset_secret, or set AWS_SKIP_SIGNATURE=true for a public bucket"
+    )
 
 
 def _credentials(secret: secrets.Secret, kind: str) -> dict[str, Any]:

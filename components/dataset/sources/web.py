@@ -20,6 +20,7 @@ from trireme.components.dataset.sources import (
     denied,
     why_broken,
 )
+from trireme.components.dataset.uri import origin
 from trireme.components.errors import InputError
 
 KEYS = ("username", "password", "token")
@@ -31,14 +32,15 @@ _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 
 
 class Bearer(requests.auth.AuthBase):
-    """A token; as a mere header it would give way to a password in ~/.netrc."""
+    """A token of one server; as a mere header it would give way to a password in ~/.netrc."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, token: str, url: str) -> None:
+        self._token, self._origin = token, origin(url)
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Adds the token to a request."""
-        request.headers["Authorization"] = f"Bearer {self._token}"
+        """Adds the token to a request to its server, which may name another for what is next."""
+        if origin(request.url or "") == self._origin:
+            request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
 
@@ -55,8 +57,12 @@ class WebSource:
             raise InputError(
                 f"dataset_secret {dataset.secret!r} has neither token nor username and password"
             )
+        if secret:
+            secrets.check_host(
+                "dataset_secret", dataset.secret, dataset.purpose, dataset.place.host
+            )
         if "token" in secret:
-            self._session.auth = Bearer(secret["token"])
+            self._session.auth = Bearer(secret["token"], self._uri)
         elif secret:
             self._session.auth = (secret["username"], secret["password"])
         self._strong = ""  # the ETag, where one byte's change changes it

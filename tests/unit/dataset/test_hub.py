@@ -23,10 +23,12 @@ LARGE = "model.safetensors"
 
 class Hub(BaseHTTPRequestHandler):
     files, asked, token, more = dict(FILES), [], "", ()
+    said, following = [], ""
 
     def do_GET(self):
         path, _, query = self.path.partition("?")
         self.asked.append(self.path)
+        self.said.append(self.headers["Authorization"])
         api = "/api/models/org/net"
         if self.token and self.headers["Authorization"] != f"Bearer {self.token}":
             self.answer(403, b"", {"X-Error-Code": "GatedRepo"})
@@ -50,7 +52,9 @@ class Hub(BaseHTTPRequestHandler):
         oid = hashlib.sha1(b"blob 1\0x").hexdigest()
         described += [{"type": "file", "path": path, "size": 1, "oid": oid} for path in self.more]
         host, port = self.server.server_address
-        following = f"http://{host}:{port}/api/models/org/net/tree/{COMMIT}?cursor=2"
+        following = (
+            self.following or f"http://{host}:{port}/api/models/org/net/tree/{COMMIT}?cursor=2"
+        )
         shown = described[2:] if is_second else described[:2]
         link = {} if is_second else {"Link": f'<{following}>; rel="next"'}
         return json.dumps(shown).encode(), link
@@ -77,7 +81,7 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(monkeypatch, untracked):
     class Mine(Hub):
-        files, asked, token = dict(FILES), [], ""
+        files, asked, token, said = dict(FILES), [], "", []
 
     for name in ("HF_TOKEN", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
@@ -152,6 +156,38 @@ def test_the_server_and_the_token_come_from_the_environment_too(hub, monkeypatch
     monkeypatch.setenv("HUB_TOKEN", "another")  # a Secret of that name
     with pytest.raises(InputError, match="see dataset_secret 'hub'"):
         source_of(of_fields("hf://org/net", {"secret": "hub"})).list()
+
+
+def test_the_token_of_the_environment_goes_to_the_server_that_it_names(hub, monkeypatch):
+    hub.token = "hf_secret"
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    for other in ("", "http://127.0.0.1:1", hub.url.replace("http:", "https:")):
+        monkeypatch.setenv("HF_ENDPOINT", other)
+        with pytest.raises(
+            InputError, match=f"HF_TOKEN is not sent there: set HF_ENDPOINT={hub.url}"
+        ):
+            source_of(described(hub, "hf://org/net")).list()
+        assert {*hub.said} == {None}
+    monkeypatch.setenv("HF_ENDPOINT", f"{hub.url}/")
+    assert len(source_of(described(hub, "hf://org/net")).list()) == len(FILES)
+
+
+def test_a_token_is_not_sent_where_a_server_says_that_more_is(hub, monkeypatch):
+    monkeypatch.setenv("HUB_TOKEN", "hf_secret")
+    hub.following = f"{hub.url.replace('127.0.0.1', 'localhost')}/more"
+    with pytest.raises(InputError):
+        source_of(described(hub, "hf://org/net", secret="hub")).list()
+    assert hub.asked[-1] == "/more"
+    assert hub.said == ["Bearer hf_secret", "Bearer hf_secret", None]
+
+
+def test_a_secret_that_says_which_server_it_is_for_goes_to_no_other(hub, monkeypatch):
+    monkeypatch.setenv("HUB_TOKEN", "hf_secret")
+    monkeypatch.setenv("HUB_HOST", "huggingface.co")
+    with pytest.raises(InputError, match=r"is for huggingface\.co, and not for 127\.0\.0\.1"):
+        source_of(described(hub, "hf://org/net", secret="hub"))
+    monkeypatch.setenv("HUB_HOST", "huggingface.co 127.0.0.1")
+    source_of(described(hub, "hf://org/net", secret="hub"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from urllib3.util import Retry
 
 from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import Fault
+from trireme.components.dataset.sources import Fault, source_of
 from trireme.components.dataset.sources.keys import keys_of
 from trireme.components.errors import InputError
 
@@ -123,3 +123,40 @@ def test_an_answer_that_lists_nothing_is_one_sentence(bucket, status, text, erro
 def test_a_server_that_is_away_is_a_fault_without_its_url(bucket):
     with pytest.raises(Fault, match=r"^the server refuses connections$"):
         list(keys_of(Dataset(uri="s3://bucket", endpoint="http://127.0.0.1:1"), "train/"))
+
+
+@pytest.mark.parametrize(
+    "keys", [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_WEB_IDENTITY_TOKEN_FILE",)]
+)
+def test_keys_of_the_environment_sign_for_the_server_that_it_names(untracked, monkeypatch, keys):
+    for name in ("AWS_SKIP_SIGNATURE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name in keys:
+        monkeypatch.setenv(name, "AKIA")
+    elsewhere = Dataset(uri="s3://bucket", endpoint="http://127.0.0.1:9000")
+    for other in ("", "http://127.0.0.1:9001", "https://127.0.0.1:9000"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", other)
+        with pytest.raises(
+            InputError, match=f"{keys[0]} of the environment is not for that server"
+        ):
+            source_of(elsewhere)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
+    source_of(elsewhere)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    for amazons in ("https://s3.eu-central-1.amazonaws.com", "s3.cn-north-1.amazonaws.com.cn"):
+        source_of(Dataset(uri="s3://bucket", endpoint=amazons))
+    source_of(Dataset(uri="s3://bucket"))
+    with pytest.raises(InputError, match="is not for that server"):
+        source_of(Dataset(uri="s3://bucket", endpoint="https://amazonaws.com.evil.example"))
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    source_of(elsewhere)
+
+
+def test_half_of_a_pair_of_keys_is_one_sentence(untracked, monkeypatch):
+    for name in ("AWS_SKIP_SIGNATURE", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA")
+    with pytest.raises(
+        InputError, match=r"variables of S3 do not fit together: .*SecretAccessKey$"
+    ):
+        source_of(Dataset(uri="s3://bucket"))

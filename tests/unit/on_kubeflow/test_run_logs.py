@@ -67,6 +67,9 @@ class ApiServer(BaseHTTPRequestHandler):
             is_there = url.path.rpartition("/")[2] in self.claims
             self._answer(200 if is_there else 404, json.dumps(NOT_THERE))
             return
+        if "/pods" not in url.path:  # there are no training jobs, and no Events
+            self._answer(200, json.dumps({"items": []}))
+            return
         before, _, after = url.path.rpartition("/pods")
         namespace, name = before.rpartition("/")[2], after.split("/")
         mine = [pod for pod in self.pods if pod["metadata"]["namespace"] == namespace]

@@ -1,0 +1,37 @@
+"""What of this user's environment somebody else's program is not given: what opens servers."""
+
+import os
+import re
+from collections.abc import Collection
+
+_WITHHELD = re.compile(
+    r".*(TOKEN(?!IZER)|PASSW|PASSPHRASE|SECRET|CREDENTIAL|ASKPASS|COOKIE|_AUTH$|_PAT$).*"
+    r"|.*(API|ACCESS|ACCOUNT|PRIVATE|SERVICE|STORAGE)_?KEY.*"
+    r"|(AWS|AZURE|GOOGLE|CLOUDSDK|OSS|ALIBABA_?CLOUD|TRIREME|KFP?|ARGO)_.*"
+    r"|MLFLOW_(TRACKING|REGISTRY|RUN_ID|EXPERIMENT)_?.*"
+    r"|UV_INDEX_.*_USERNAME|KUBECONFIG|NETRC|SSH_AUTH_SOCK|DOCKER_CONFIG",
+    re.IGNORECASE,
+)
+# A login in a URL, as of a database.
+_LOGIN = re.compile(r"\w://[^/@\s]+@")
+_HAVE_LOGINS = re.compile(r"(UV|PIP)_.*|.*_PROXY", re.IGNORECASE)
+"""Variables whose URLs installing needs as they are."""
+
+
+def is_withheld(name: str, value: str = "") -> bool:
+    """Whether a variable is one that only this user's own programs are given."""
+    has_login = bool(_LOGIN.search(value)) and not _HAVE_LOGINS.fullmatch(name)
+    return has_login or bool(_WITHHELD.fullmatch(name))
+
+
+def environment(kept: Collection[str] = ()) -> dict[str, str]:
+    """Returns the environment without what is withheld.
+
+    Args:
+        kept: Names of variables that are given nevertheless.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in kept or not is_withheld(name, value)
+    }
