@@ -51,6 +51,10 @@ class JobFailed(TriremeError):
     replica_seconds: Mapping[str, float] = MappingProxyType({})
 
 
+class ReplicaLost(JobFailed):
+    """A job failed as its cluster took a replica away: no fault of the program's."""
+
+
 class Cancelled(JobFailed):
     """The job was stopped before its end by a person or a signal."""
 

@@ -164,6 +164,8 @@ def launched(cluster, monkeypatch, eventually):
     threads = []
     # Only the main thread can be told of signals.
     monkeypatch.setattr("trireme.components.training.cluster.launcher._SIGNALS", ())
+    # What was lost ends the job, so that its sentence can be read.
+    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 0)
 
     def start(manifest, timeline=None, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)

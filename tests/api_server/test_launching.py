@@ -107,6 +107,27 @@ def test_an_evicted_replica_is_the_cause(launched, player, pytorch):
     assert str(run.end().error) == said
 
 
+def test_a_job_whose_replica_is_taken_away_is_made_anew(
+    launched, player, pytorch, monkeypatch, eventually
+):
+    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 1)
+    run = launched(pytorch)
+    first, pods = running(player, pytorch)
+    for pod in pods:
+        player.exit(pod, 137)
+        player.set(pod, reason="Evicted", message="low on memory")
+    player.condition(first, "Failed")
+    run.says("was evicted from its node: low on memory; it is made anew, and goes on from its last")
+    uid = first["metadata"]["uid"]
+    assert eventually(lambda: player.wait_for(pytorch)["metadata"]["uid"] != uid)
+    second, pods = running(player, pytorch)
+    for pod in pods:
+        player.exit(pod, 0)
+    player.condition(second, "Succeeded")
+    ended = run.end()
+    assert ended.error is None and sorted(ended.seconds) == ["master-0", "worker-0"]
+
+
 def test_a_time_limit_is_named_also_where_pods_were_ended_for_it(launched, player, pytorch):
     pytorch["spec"]["runPolicy"]["activeDeadlineSeconds"] = 600
     run = launched(pytorch)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.errors import Cancelled, InputError, JobFailed, TriremeError
+from trireme.components.errors import (
+    Cancelled,
+    InputError,
+    JobFailed,
+    ReplicaLost,
+    TriremeError,
+)
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.resources import PODS, Resource
@@ -355,7 +361,9 @@ class Follower:
         if removed:
             words = removed.taken or "was removed: its pod was deleted while it ran"
             replica = removed.replica
-            return JobFailed(f"replica {replica.name} {words}", replica.last_lines_of(removed.uid))
+            return ReplicaLost(
+                f"replica {replica.name} {words}", replica.last_lines_of(removed.uid)
+            )
         if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
             # Training operator 1.9 has workers wait for the master, in an init container.
             return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")
@@ -366,7 +374,8 @@ class Follower:
                 # takes longer to end than those it drags down does not live to report.
                 words += " after it had lost a peer"
                 detail = "\n".join([*self._last_lines_of_removed(), detail])
-            return JobFailed(f"replica {culprit.name} {words}", detail)
+            failed = ReplicaLost if culprit.last_failure.taken else JobFailed
+            return failed(f"replica {culprit.name} {words}", detail)
         why = status.message or status.reason or "its operator does not say why"
         return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from trireme.components.errors import Cancelled, JobFailed, PodLost, TriremeError
+from trireme.components.errors import Cancelled, JobFailed, PodLost, ReplicaLost, TriremeError
 from trireme.components.kubernetes import owner
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.errors import Unavailable
@@ -20,6 +20,9 @@ from trireme.components.training.timeline import Timeline
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
+
+LOST = 2
+"""How often a job is made anew whose replicas its cluster has taken away; ``retries`` are others."""
 
 LAST_CALL = 20.0  # seconds to try to delete a job that is to run no longer
 
@@ -38,6 +41,8 @@ def launch(
     preflight: Report | None = None,
 ) -> dict[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
+
+    A job that fails as its cluster takes a replica away is made anew, twice at most.
 
     Afterwards nothing of it runs, but for what its ``cleanPodPolicy`` leaves: a job that is
     cancelled or past its limits is deleted, unless this is the pod of a step that will be started
@@ -66,7 +71,8 @@ def launch(
     """
     follower: Follower | None = None
     watch = HangWatch(cluster, manifest, on_hang)
-    seconds: Mapping[str, float] = {}  # of jobs before this one, which hung
+    seconds: Mapping[str, float] = {}  # of jobs before this one
+    lost = 0
     keeps_pods = False
     signals: list[int] = []
 
@@ -97,9 +103,12 @@ def launch(
                     return _added(seconds, follower.follow())
                 except JobFailed as error:
                     error.replica_seconds = seconds = _added(seconds, error.replica_seconds)
-                    if not isinstance(error, Hung):
+                    if isinstance(error, Hung):
+                        watch.restart(error)
+                    elif isinstance(error, ReplicaLost) and lost < LOST:
+                        lost += 1
+                    else:
                         raise
-                    watch.restart(error)
                     if timeline:
                         timeline.begin_anew()
                     on_state(f"{error}; it is made anew, and goes on from its last checkpoint")
