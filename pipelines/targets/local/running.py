@@ -48,7 +48,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Conso
 
 def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     """Makes the directory of a run, with all that it takes to run it."""
-    store.check_reachable(store.uri())
+    store.check_writable(store.uri())
     directory = home() / "runs" / name
     try:
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
@@ -87,7 +87,7 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
             raise InputError(
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
             )
-    store.check_reachable(store.uri())
+    store.check_writable(store.uri())
     pipeline, arguments = prepared(run.directory)
     checking.check(pipeline.graph)
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
