@@ -7,11 +7,12 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trireme.components.dataset.progress import in_words
+from trireme.components.errors import InputError
 
 
 def cpus() -> int:
@@ -106,3 +107,17 @@ def born(pid: int) -> str:
     except OSError:
         return ""
     return "" if state == "Z" else fields[18]
+
+
+def process_of(record: Mapping[str, Any], called: str) -> int:
+    """Returns the id of the process that runs something, which a record of it names.
+
+    Raises:
+        InputError: That is in another container or on another machine; here it may be any other's.
+    """
+    if born(record["pid"]) != record["born"]:
+        raise InputError(
+            f"{called} runs in another container or on another machine, {record['host']}: "
+            "do this there"
+        )
+    return int(record["pid"])

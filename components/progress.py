@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from trireme.components.whole_file import write_whole
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -27,10 +29,8 @@ class Progress:
 
 def write(file: Path, progress: Progress) -> None:
     """Keeps how far it is now; a full disk is no reason to stop."""
-    partial = file.with_name(f"{file.name}.partial")
     with suppress(OSError):
-        partial.write_text(json.dumps(asdict(progress)))
-        partial.replace(file)
+        write_whole(file, json.dumps(asdict(progress)), is_lasting=False)
 
 
 def read(file: Path) -> Progress | None:

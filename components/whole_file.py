@@ -2,24 +2,45 @@
 
 import errno
 import os
+import secrets
 from pathlib import Path
+
+from trireme.components.errors import InputError
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
 """Errors of a file system without hard links, such as SMB's and buckets'."""
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Writes a file that takes the place of the one before, if there is one, at the end."""
-    partial = file.with_name(f"{file.name}.partial")
+def write_whole(file: Path, text: str, *, is_lasting: bool = True) -> None:
+    """Writes a file that takes the place of the one before, or of a link, at the end.
+
+    Args:
+        is_lasting: Whether it is on the disk then, which takes longer.
+    """
+    # Somebody else may have filled the folder, and put a link where a name can be guessed.
+    partial = file.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
+        with partial.open("x", encoding="utf-8") as stream:
             stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if is_lasting:
+                stream.flush()
+                os.fsync(stream.fileno())
         partial.replace(file)
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+
+
+def linked(file: Path) -> Path:
+    """Returns the file beside it that a link stands for; any other file as it is.
+
+    Raises:
+        InputError: It is a link to elsewhere, which somebody whose repository it is in has chosen.
+    """
+    real = file.resolve()
+    if file.is_symlink() and real.parent != file.parent.resolve():
+        raise InputError(f"{file}: is a link out of its folder, to {real}; name that file itself")
+    return real
 
 
 def no_room(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ from trireme.components.errors import InputError
 from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
 from trireme.components.training.description.values import AbsolutePath
-from trireme.components.whole_file import write_whole
+from trireme.components.whole_file import linked, write_whole
 
 FILE = "trireme.yaml"
 SHORT = ("code", "dataset")
@@ -196,6 +196,7 @@ def save(
     file: Path, kind: str, name: str, fields: dict[str, Any], targets: Collection[str]
 ) -> None:
     """Changes fields in a file, which is checked first; an empty value removes one."""
+    real = file.resolve() if file == users_file() else linked(file)
     text = yaml_text.text_of(file, str(file)) if file.exists() else ""
     if any(line.lstrip().startswith("#") or " #" in line for line in text.splitlines()):
         raise InputError(f"{file} has comments, which would be lost; edit it yourself")
@@ -206,7 +207,7 @@ def save(
     check(Entry(kind, name, getattr(checked, kind)[name], file), targets)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file.resolve(), yaml.safe_dump(content, sort_keys=False))
+        write_whole(real, yaml.safe_dump(content, sort_keys=False))
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
 

@@ -141,7 +141,8 @@ class Server:
                 self._log.flush()
             line = raw.decode(errors="replace").rstrip()
             self._tail.append(line)
-            self._show(line)
+            with contextlib.suppress(OSError):  # nor does a terminal that has gone
+                self._show(line)
 
     def _last_lines(self) -> str:
         return "\n".join(self._tail)

@@ -96,8 +96,9 @@ def _followed(program: list[str], directory: Path, variables: dict[str, str]) ->
     def show() -> None:
         assert process.stdout
         for line in process.stdout:
-            print(line, end="", flush=True)
             last.append(line)
+            with suppress(OSError, ValueError):  # a program that nobody reads would wait for ever
+                print(line, end="", flush=True)
 
     reader = threading.Thread(target=show, daemon=True)
     reader.start()

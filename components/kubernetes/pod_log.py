@@ -9,7 +9,6 @@ from typing import Any
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
-from trireme.components.errors import TriremeError
 from trireme.components.kubernetes import pods
 from trireme.components.kubernetes.connection import Cluster, Query
 from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
@@ -88,7 +87,7 @@ class PodLog(threading.Thread):
             self._read_all()
         except NotFound:
             return
-        except TriremeError as error:
+        except Exception as error:  # also a fault of ours
             self._say_lost(error)
 
     def catch_up(self) -> bool:
@@ -117,7 +116,7 @@ class PodLog(threading.Thread):
             # It is not there yet, or no longer.
             if over and pods.has_started(self._pod, self._container):
                 self._say_lost(error)
-        except TriremeError as error:
+        except Exception as error:  # also a fault of ours, which must not end who reads in turn
             self._say_lost(error)
             return True
         return over

@@ -24,6 +24,7 @@ from trireme.components.packages.use import AGAIN, link_of
 from trireme.components.packages.uv import PURPOSE, NotBuilt, Uv
 from trireme.components.say import say
 from trireme.components.tracking import journal
+from trireme.components.whole_file import write_whole
 from trireme.components.workspace import written_whole
 
 TAG = "packages"
@@ -272,10 +273,10 @@ def _build(lock: str, options: list[str], folder: Path, uv: Uv) -> None:
             uv("pip", "install", "--no-deps", "--target", str(folder), "-r", file.name)
     for script in (folder / "bin").glob("*"):
         _make_movable(script)
-    (folder / "sitecustomize.py").write_text(_SITE)
-    (folder / journal.PACKAGES).write_text(
-        "".join(f"{_shown(option)}\n" for option in options) + lock
-    )
+    # A package may have files of these names, which are links into uv's cache.
+    write_whole(folder / "sitecustomize.py", _SITE)
+    options_shown = "".join(f"{_shown(option)}\n" for option in options)
+    write_whole(folder / journal.PACKAGES, options_shown + lock)
 
 
 def _make_movable(script: Path) -> None:

@@ -12,7 +12,7 @@ from trireme.components import certificates
 from trireme.components.errors import TrackingRefused, TrackingUnavailable
 from trireme.components.say import say
 from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.store import CA_VARIABLES, reason_of
+from trireme.components.tracking.store import CA_VARIABLES, public, reason_of, uri
 from trireme.components.whole_file import no_room
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ PARENT = "mlflow.parentRunId"
 """The tag of a nested run that names the one that it is nested in."""
 
 _TOLD = re.compile(r"failed with error code (\d{3}) ")
+
+_NOT_OURS = ("attempt to write a readonly database", "unable to open database file")
+"""What SQLite says of a file that another user, or nobody, may write to."""
 
 PATIENCE = 120.0  # seconds that a tracking server may be away before we give up
 HURRY = 10.0  # the same, when somebody waits for the process to end
@@ -74,6 +77,10 @@ def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
                 ) from None
             if refused := certificates.refused(str(error), "the MLflow server", CA_VARIABLES[-1]):
                 raise TrackingRefused(str(refused)) from None
+            if any(words in str(error) for words in _NOT_OURS):
+                raise TrackingRefused(
+                    f"MLflow's database {public(uri())} cannot be written, as by user {os.getuid()}"
+                ) from None
             if not _is_away(error):
                 raise
             limit = _patience if patience is None else patience  # somebody may hurry meanwhile

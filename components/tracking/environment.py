@@ -104,6 +104,8 @@ def announced(file: Path) -> dict[str, str]:
 def _found(file: Path) -> dict[str, str]:
     began, is_told = time.monotonic(), False
     while not file.exists():
+        if not file.parent.exists():
+            raise TriremeError(f"MLflow's run of this step cannot be written to {file}")
         if time.monotonic() - began > LONG and not is_told:
             say("waits until MLflow opens this step's run")
             is_told = True

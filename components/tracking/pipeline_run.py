@@ -6,10 +6,12 @@ On Kubeflow its MLflow plugin does this: it opens the runs and gives every step
 
 import json
 import os
+import shutil
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from trireme.components.errors import (
     TrackingRefused,
     TrackingUnavailable,
     TriremeError,
+    first_line,
 )
 from trireme.components.home import TRACKER
 from trireme.components.tracking import journal, runs
@@ -25,7 +28,7 @@ from trireme.components.tracking.batch import log
 from trireme.components.tracking.client import client, hurry
 from trireme.components.tracking.environment import announce
 from trireme.components.tracking.store import (
-    check_reachable,
+    check_writable,
     default_uri,
     make,
     page_of,
@@ -75,7 +78,7 @@ class PipelineRun:
     ) -> None:
         self._began = began or time.time()
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
-        check_reachable(self.uri)
+        check_writable(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
@@ -119,11 +122,12 @@ class PipelineRun:
             The environment of the step's process, see
             ``trireme.components.tracking.environment``.
         """
-        file = directory / f"mlflow-{step}.json"
-        file.unlink(missing_ok=True)
+        file = directory / f"mlflow-{step}" / "run.json"
+        shutil.rmtree(file.parent, ignore_errors=True)
+        file.parent.mkdir(parents=True)
         opened = self._then(self._open_step, step, file, before, time.time())
         # The step that waits for the file is told if there will be none.
-        opened.add_done_callback(lambda _: self._tell(file, needs_mlflow=before is not None))
+        opened.add_done_callback(partial(self._tell, file, needs_mlflow=before is not None))
         return self.inherited | {TRACKER: str(file)}
 
     def step_goes_on(self, step: str) -> None:
@@ -237,15 +241,19 @@ class PipelineRun:
         }
         announce(file, variables, self.run_id)
 
-    def _tell(self, file: Path, *, needs_mlflow: bool) -> None:
-        if not self._problem or file.exists():
+    def _tell(self, file: Path, opened: Future[None], *, needs_mlflow: bool) -> None:
+        problem = self._problem or opened.exception()
+        if not problem or file.exists():
             return
-        is_away = isinstance(self._problem, TrackingUnavailable)
-        if is_away and not isinstance(self._problem, TrackingRefused) and not needs_mlflow:
-            announce(file, {}, self.run_id)  # its journal keeps what MLflow gets later
-        else:
-            status = str(self._problem.exit_status)
-            announce(file, {"error": str(self._problem), "exit_status": status})
+        is_away = isinstance(problem, TrackingUnavailable)
+        content = {}  # the step's journal keeps what MLflow gets later
+        if needs_mlflow or not is_away or isinstance(problem, TrackingRefused):
+            status = problem.exit_status if isinstance(problem, TriremeError) else 1
+            content = {"error": first_line(problem), "exit_status": str(status)}
+        try:
+            announce(file, content, self.run_id)
+        except OSError:
+            shutil.rmtree(file.parent, ignore_errors=True)  # which tells it, too, on a full disk
 
     def _bring_progress(self, step: str) -> None:
         if step in self._steps:

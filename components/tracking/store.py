@@ -1,5 +1,6 @@
 """Which MLflow store is meant: a server, or the database of what has run on this machine."""
 
+import glob
 import os
 import re
 import threading
@@ -29,6 +30,9 @@ _DRIVERS = {
     "psycopg2": "psycopg2-binary",
 }
 """Packages by drivers that come with them and are called otherwise."""
+
+_FILE = re.compile(r"sqlite(?:\+\w+)?:///([^?]+)")
+"""The URI of a database in a file."""
 
 _REFUSAL = re.compile("FATAL|Access denied|Login failed")
 """What PostgreSQL, MySQL and SQL Server say where they are there and do not take us."""
@@ -118,14 +122,39 @@ def public(uri: str) -> str:
 
 def reason_of(error: Exception) -> str:
     """Returns in a line what MLflow, or a driver of its, says is wrong, without the password."""
-    from mlflow import get_tracking_uri
+    # Not by MLflow, which may be what cannot be loaded.
+    return first_line(error).replace(uri(), public(uri()))
 
-    uri = get_tracking_uri()
-    return first_line(error).replace(uri, public(uri))
+
+def check_writable(uri: str) -> None:
+    """Refuses a store that is not there, or a file that we may not write to, as another user's."""
+    check_reachable(uri)
+    match = _FILE.match(uri)
+    if not match:
+        return
+    file, is_own = Path(match[1]), uri == default_uri(home())
+    # SQLite has files of its own beside it.
+    places = [file.parent, *file.parent.glob(f"{glob.escape(file.name)}*")]
+    if is_own:
+        places += [file.with_name(name) for name in ("mlflow.lock", "mlartifacts", "unsent")]
+    for place in places:
+        if place.exists() and not os.access(place, os.W_OK):
+            variable = "TRIREME_HOME" if is_own else "MLFLOW_TRACKING_URI"
+            raise InputError(
+                f"{place}: user {os.getuid()} may not write to what belongs to user "
+                f"{place.stat().st_uid}, and MLflow's records are there; change its owner, or set "
+                f"{variable} to another place"
+            )
 
 
 def check_reachable(uri: str) -> None:
     """Refuses a store that is not there or cannot be read, sooner and clearer than MLflow would."""
+    try:
+        Path.home()
+    except RuntimeError:
+        raise InputError(
+            f"HOME: must be a directory, which MLflow looks for; user {os.getuid()} has none"
+        ) from None
     if not uri.startswith(("http://", "https://")):
         _check_kind(uri)
         if find_spec("sqlalchemy") is None:

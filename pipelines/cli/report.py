@@ -29,7 +29,7 @@ Output = Annotated[
 def report(target: "Target", run: RunName, output: Output = None) -> None:
     """Write a picture of a run, also of one that failed or is under way: a page of HTML."""
     from trireme.components.report import page
-    from trireme.components.whole_file import write_whole
+    from trireme.components.whole_file import linked, write_whole
 
     picture = _picture(target, run)
     picture.close()
@@ -41,7 +41,7 @@ def report(target: "Target", run: RunName, output: Output = None) -> None:
         if file.exists() and not file.is_file():  # such as /dev/stdout
             file.write_text(page.render(picture), encoding="utf-8")
         else:
-            write_whole(file.resolve(), page.render(picture))
+            write_whole(linked(file), page.render(picture))
     except OSError as error:
         raise InputError(f"-o {file}: cannot be written: {error.strerror}") from None
     typer.echo(file)

@@ -115,7 +115,7 @@ def _mlflow() -> Fact:
     if find_spec("mlflow") is None:
         return Fact(Verdict.FAILED, "mlflow: runs are recorded with it; pip install trireme")
     try:
-        store.check_reachable(uri)
+        store.check_writable(uri)
     except (InputError, ModuleNotFoundError) as error:
         return Fact(Verdict.FAILED, str(error))
     words = f"MLflow {version('mlflow')}: runs are recorded at {store.public(uri)}"

@@ -9,6 +9,7 @@ from player import ROLES
 
 from trireme.components.kubernetes import pod_log as logs
 from trireme.components.kubernetes.log_position import is_of_the_kubelet
+from trireme.components.kubernetes.streams import Stop
 from trireme.components.training.cluster import follower, log_readers
 from trireme.components.training.failed_replica import TAIL
 
@@ -347,3 +348,14 @@ def test_logs_of_very_many_pods_are_read_in_turn(
     assert of(run, "worker-2") == ["here", "the last"]
     assert of(run, "worker-3") == ["the last"]
     assert any("those of all others when they end" in state for state in run.states)
+
+
+@pytest.mark.parametrize("read", ["run", "catch_up"])
+def test_a_fault_of_who_reads_is_told(read):
+    said = []
+    ended = {"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}
+    status = {"phase": "Succeeded", "containerStatuses": [ended]}
+    pod = {"metadata": {"name": "a", "namespace": "b", "uid": "c"}, "status": status}
+    log = logs.PodLog(None, pod, "main", said.append, lambda: None, Stop())  # without a cluster
+    getattr(log, read)()
+    assert said == ["(the log cannot be read: 'NoneType' object has no attribute 'stream')"]

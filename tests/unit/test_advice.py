@@ -14,7 +14,8 @@ from trireme.components.training.advice.frames import Frame, Thread
 from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
 from trireme.components.training.advice.suggestions import suggestions
 from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import runner, stacks
+from trireme.components.training.local import runner, stacks, usage
+from trireme.components.training.local.looking import Looking
 from trireme.components.training.manifests import render
 from trireme.pipelines.cli.job.advise import advise
 
@@ -256,3 +257,14 @@ def test_at_its_end_a_job_is_advised_by_what_was_counted(job, replicas, tmp_path
     first, second = map(str, found)
     assert first.startswith("master-0 used a processor ") and "'trireme job advise'" in first
     assert second.endswith("of 4 CPUs: cpu: 0.5")
+
+
+def test_a_fault_of_who_looks_is_told(monkeypatch):
+    def fail(pids):
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(usage, "cpu_seconds", fail)
+    looking = Looking({}, 60.0, peers=1)
+    looking.start()
+    looking.join(30)
+    assert looking.done.is_set() and looking.problem == "KeyError: 'a fault of ours'"

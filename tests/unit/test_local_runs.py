@@ -1,5 +1,6 @@
 """trireme list, status, logs and cancel for runs on this machine."""
 
+import contextlib
 import json
 import os
 import queue
@@ -8,18 +9,21 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from trireme.components.errors import TriremeError
-from trireme.components.processes import born
+from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.targets.local import runs as local_runs
 
 
 @pytest.fixture
 def kept(untracked):
-    """Makes the directory of a run with some logs; returns its record."""
+    """Makes the directory of a run with some logs; returns its record.
+
+    The run goes on until its record ends, or is made anew.
+    """
+    records = {}
 
     def make(name, **logs):
         directory = untracked / "runs" / name
@@ -28,9 +32,14 @@ def kept(untracked):
             log.parent.mkdir(parents=True)
             log.write_text(text)
         directory.mkdir(parents=True, exist_ok=True)
-        return local_runs.Record(directory)
+        for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
+            (directory / lock).unlink(missing_ok=True)  # as where the one before was killed
+        records[name] = local_runs.Record(directory)
+        return records[name]
 
-    return make
+    yield make
+    for record in records.values():
+        record.end("KILLED")
 
 
 def change(untracked, name, **fields):
@@ -46,7 +55,7 @@ def test_list_shows_the_latest_first(trireme, kept, untracked):
     kept("fourth")
     for started, name in enumerate(("first", "second", "broken", "third", "fourth")):
         change(untracked, name, started=started)
-    change(untracked, "fourth", born="0")
+    (untracked / "runs" / "fourth" / local_runs.LOCK).unlink()  # as where it was killed
     status, output, _ = trireme("list")
     head, *rows = [line.split() for line in output.splitlines()]
     assert (status, head) == (0, ["NAME", "STATE", "AGE", "SECONDS", "RESULT"])
@@ -115,8 +124,8 @@ def test_what_kfp_prints_into_the_logs_is_left_out(trireme, kept):
     assert trireme("logs", "one")[1].splitlines() == ["[train] a", "[train] }"]
 
 
-def test_cancel_ends_the_command_that_runs_it(trireme, kept, untracked):
-    kept("one")
+def test_cancel_ends_the_command_that_runs_it(trireme, untracked):
+    (untracked / "runs" / "one").mkdir(parents=True)
     ending = (
         "import signal, sys; from pathlib import Path\n"
         "from trireme.pipelines.targets.local.runs import Record\n"
@@ -135,28 +144,70 @@ def test_cancel_ends_the_command_that_runs_it(trireme, kept, untracked):
     assert (status, errors) == (2, "error: run one has ended already: KILLED\n")
 
 
-def test_a_pid_that_has_a_new_user_is_not_ended(trireme, kept, untracked):
+def test_a_run_that_runs_elsewhere_is_not_ended_from_here(trireme, kept, untracked):
     kept("one")
-    change(untracked, "one", pid=os.getpid(), born=born(1))
+    # As in a pid namespace of its own, where this number is that of another process.
+    change(untracked, "one", pid=1, host="abc")
     status, _, errors = trireme("cancel", "one")
-    assert (status, errors) == (2, "error: run one has ended already: lost\n")
+    where = "in another container or on another machine, abc"
+    assert (status, errors) == (2, f"error: run one runs {where}: do this there\n")
 
 
-def test_what_has_ended_is_not_waited_for(kept, untracked, monkeypatch):
-    """One that ended before its start was read, and one that process 1 never waits for."""
-    monkeypatch.setattr(local_runs, "ENDING", 0.0)
-    one = kept("one")
-    with subprocess.Popen(["true"]) as zombie:
-        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-        fields = Path(f"/proc/{zombie.pid}/stat").read_text().rpartition(") ")[2].split()
-        file = untracked / "runs" / "one" / local_runs.STEPS
-        lines = ({"pid": zombie.pid, "born": fields[19]}, {"pid": 2**22 + 1, "born": ""})
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        local_runs.wait_for_processes(local_runs.find("one"))
-    one.started(os.getpid())
-    kept("one")  # goes on
-    with pytest.raises(TriremeError, match="processes of it still run after 0 s"):
-        local_runs.wait_for_processes(local_runs.find("one"))
+HOLDER = """
+import sys
+from pathlib import Path
+from trireme.pipelines.targets.local.runs import Record
+from trireme.components.training.local.supervised import supervised
+record = Record(Path(sys.argv[1]))
+step = supervised(sys.argv[2:], 60.0, {}, lock=record.steps_lock.descriptor)
+step.stdout.readline()
+print(step.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def elsewhere(untracked):
+    """Runs a run in another process, with a step; ends both in the end."""
+    (directory := untracked / "runs" / "one").mkdir(parents=True)
+    step = ["sh", "-c", "trap '' TERM; echo begun; while true; do sleep 1; done"]
+    command = [sys.executable, "-c", HOLDER, str(directory), *step]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.supervisor = int(process.stdout.readline())
+        yield process
+        process.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.supervisor, signal.SIGQUIT)
+
+
+def test_what_runs_is_known_by_its_lock_alone(trireme, elsewhere, untracked):
+    change(untracked, "one", pid=os.getpid(), born="0")  # as another pid namespace has it
+    assert trireme("list")[1].split()[4:6] == ["one", "running"]
+    status, _, errors = trireme("resume", "one")
+    assert status == 2 and errors.startswith("error: run one is running; only one that")
+    trireme("prune", "--older-than", "0m", "--keep", "0")
+    assert local_runs.find("one").state == "running"
+    elsewhere.kill()
+    elsewhere.wait()
+    assert local_runs.find("one").state == "lost"
+
+
+def test_what_a_killed_run_has_left_running_is_waited_for(untracked, elsewhere, monkeypatch):
+    directory = untracked / "runs" / "one"
+    elsewhere.kill()
+    elsewhere.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(local_runs, "ENDING", 0.2)
+        with pytest.raises(TriremeError, match="processes of it still run after 0 s"):
+            local_runs.Record(directory)
+    os.kill(elsewhere.supervisor, signal.SIGQUIT)
+    local_runs.Record(directory).end("KILLED")
+
+
+def test_a_program_does_not_have_the_lock_of_its_supervisor(kept):
+    lock = kept("one").steps_lock.descriptor
+    with supervised(["ls", "-l", "/proc/self/fd"], 60.0, dict(os.environ), lock=lock) as step:
+        assert local_runs.STEPS_LOCK not in step.stdout.read().decode()
 
 
 def test_a_line_that_a_full_disk_has_cut_off_costs_no_other(kept, untracked):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 
 import numpy as np
@@ -67,6 +68,15 @@ def test_what_it_leaves_running_is_not_waited_for(judge, tmp_path, monkeypatch, 
         assert "evaluated" in capfd.readouterr().out
     finally:
         os.kill(int((tmp_path / "evaluation" / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_program_ends_that_nobody_reads(judge, tmp_path, monkeypatch):
+    def write(text):
+        raise OSError("no space left on device")
+
+    (tmp_path / "code" / "custom.py").write_text(PROGRAM + "print('x\\n' * 200_000)\n")
+    monkeypatch.setattr(sys.stdout, "write", write)
+    assert judge([0.25, 0.75]).verdict.score == 0.5
 
 
 def test_its_figures_are_those_of_the_model(judge, tmp_path, capfd):

@@ -203,6 +203,15 @@ def test_it_is_compiled(folder, trireme, target):
     assert "example.org/own:1" in (folder / "made/churn.yaml").read_text()
 
 
+@pytest.mark.parametrize("target", ["kfp", "argo"])
+def test_it_is_not_compiled_through_a_link_to_elsewhere(folder, trireme, tmp_path, target):
+    (folder / "made").mkdir()
+    (folder / "made" / "churn.yaml").symlink_to(tmp_path / "own")
+    status, _, errors = trireme("compile", "churn.py", "--target", target, "-o", "made")
+    assert status == 2 and "made/churn.yaml: is a link out of its folder" in errors
+    assert not (tmp_path / "own").exists()
+
+
 def test_what_kfp_has_compiled_is_a_pipeline(folder, trireme):
     assert trireme("compile", "churn.py", "-o", ".")[0] == 0
     compiled, written = catalog.load("churn.yaml"), catalog.load("churn.py")

@@ -32,6 +32,7 @@ from trireme.components.training.preflight.replica import (
     verdict,
 )
 from trireme.components.training.preflight.replica.place import Place
+from trireme.components.training.preflight.replica.said import Skipped
 
 SOURCES = sorted(Path(replica.__file__).parent.glob("*.py"))
 
@@ -315,6 +316,29 @@ def test_what_all_have_said_is_written_once_for_all(monkeypatch):
         thread.join(30)
     assert answers == 16 * [[{"rank": rank} for rank in range(16)]]
     assert sum("all" in content for content in written) == 1
+
+
+def test_what_no_replica_says_ends_the_meeting():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    one, other = (Place("worker", rank, rank, 2, "127.0.0.1", port, []) for rank in range(2))
+    hub = meeting.Hub(one, "token", 30.0)
+    hub.start()
+    met = meeting.Meeting(one, "token", 30.0, lambda problem: None)
+    met.connection.settimeout(30)
+    odd = meeting.Meeting(other, "token", 30.0, lambda problem: None)
+    odd.connection.sendall(b"[]\n")
+    with pytest.raises(Skipped, match="a connection broke"):
+        met.exchange({})
+    met.close()
+    odd.close()
+
+
+def test_what_a_library_prints_need_be_no_text():
+    source = r"""import sys; sys.stdout.buffer.write(b'\xff\n{"versions": {}}\n')"""
+    process = collective.Collective(source, "json", Place("worker", 0, 0, 1, "127.0.0.1", 1, []))
+    assert process.load() == {}
+    process.end()
 
 
 STALLS = """

@@ -382,6 +382,11 @@ def test_a_page_goes_to_where_a_link_leads_into_a_folder_and_through_a_pipe(
         assert trireme("report", "digits-1", "-o", str(tmp_path / place))[0] == 0
         assert (tmp_path / file).read_text().startswith("<!doctype html>")
     assert (tmp_path / "latest.html").is_symlink()
+    (tmp_path / "page.html").symlink_to(tmp_path / "elsewhere" / "page.html")
+    (tmp_path / "elsewhere").mkdir()
+    status, _, errors = trireme("report", "digits-1", "-o", str(tmp_path / "page.html"))
+    assert status == 2 and "page.html: is a link out of its folder" in errors
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     assert trireme("report", "digits-1", "-o", str(tmp_path / "pipe"))[0] == 0

@@ -260,7 +260,7 @@ def test_a_revision_is_the_text_that_is_written_as_in_jobs(repository, revision)
 
 def test_where_there_is_no_room_what_was_saved_stays(repository, monkeypatch):
     def full(file, mode="r", **given):
-        if "w" in mode:
+        if "x" in mode:
             raise OSError(errno.ENOSPC, "No space left on device")
         return opened(file, mode, **given)
 
@@ -277,6 +277,37 @@ def test_in_a_folder_that_is_gone_the_files_of_the_user_are_read(repository, mon
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert code("other") == {"url": "https://example.org/other.git"}
+
+
+def test_set_writes_through_no_link_of_a_repository(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(repository)
+    (own := tmp_path / "own").write_text("mine")
+    file = repository / "trireme.yaml"
+    (repository / "trireme.yaml.partial").symlink_to(own)
+    given = ("config", "set", "code.new", "url=https://example.org/x.git")
+    assert command(*given).exit_code == 0
+    assert "new" in file.read_text() and own.read_text() == "mine"
+    assert [each.name for each in repository.iterdir() if each.name.endswith(".partial")] == [
+        "trireme.yaml.partial"
+    ]
+    for there in (own, tmp_path / "none", repository / ".git" / "hooks" / "post-checkout"):
+        file.unlink()
+        file.symlink_to(there)
+        refused = command(*given)
+        assert isinstance(refused.exception, InputError)
+        assert f"{file}: is a link out of its folder, to {there}" in str(refused.exception)
+    assert own.read_text() == "mine" and not (tmp_path / "none").exists()
+
+
+def test_a_users_own_file_may_be_a_link(repository, tmp_path):
+    (tmp_path / "dotfiles").mkdir()
+    saved.users_file().parent.mkdir(parents=True, exist_ok=True)
+    saved.users_file().unlink(missing_ok=True)
+    saved.users_file().symlink_to(tmp_path / "dotfiles" / "trireme.yaml")
+    done = command("config", "set", "--user", "datasets.d", "uri=builtin://digits")
+    assert done.exit_code == 0, done.output
+    assert saved.users_file().is_symlink()
+    assert "builtin://digits" in (tmp_path / "dotfiles" / "trireme.yaml").read_text()
 
 
 def test_set_checks_first_and_keeps_comments(repository):

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from trireme.components.errors import InputError
+from trireme.components.whole_file import linked, write_whole
 from trireme.graph import reading
 from trireme.graph.graph import Graph
 
@@ -40,7 +41,7 @@ def text(graph: Graph) -> str:
 
 def write(graph: Graph, file: Path) -> None:
     """Writes a graph to a file, whose folder is there."""
-    file.write_text(text(graph))
+    write_whole(linked(file), text(graph))
 
 
 def _comment(graph: Graph) -> str:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,9 @@ from typing import Any, NoReturn
 
 from trireme.components import progress, yaml_text
 from trireme.components.errors import Cancelled, InputError, TriremeError
+from trireme.components.file_lock import FileLock, is_held
 from trireme.components.patience import wait_for
-from trireme.components.processes import born
+from trireme.components.processes import born, process_of
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import events
 from trireme.components.training.advice import at_end
@@ -36,6 +38,9 @@ from trireme.components.training.usage import Usage
 from trireme.components.whole_file import write_whole
 
 PROGRESS = "progress.json"
+
+LOCK = "job.lock"
+"""The lock of the process that runs a job."""
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
@@ -71,12 +76,14 @@ class LocalJob:
         return now.words if now else ""
 
 
-def make_directory(home: Path, name: str) -> Path:
-    """Makes the directory of a job, which says from the first moment whose it is."""
+@contextmanager
+def make_directory(home: Path, name: str) -> Iterator[Path]:
+    """Makes the directory of a job, which says from the first moment on that it runs."""
     directory = home / name
     try:
         home.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="job-", dir=home.parent))
+        lock = FileLock(made / LOCK)
         _write(made, _begun(""))
         made.rename(directory)
     except OSError as error:
@@ -84,7 +91,8 @@ def make_directory(home: Path, name: str) -> Path:
             shutil.rmtree(made)
             raise _taken(directory) from None
         raise InputError(f"{directory}: cannot be created: {error.strerror}") from None
-    return directory
+    with lock:
+        yield directory
 
 
 def _taken(directory: Path) -> InputError:
@@ -193,9 +201,10 @@ def usage(home: Path, name: str) -> list[Usage]:
     job = find(home, name)
     if job.state != "running":
         raise InputError(f"job {name!r} does not run: {job.state}")
+    runner_pid = process_of(_state(job.directory), f"job {name!r}")
     logs = job.directory / "logs"
     pids = {name: _pid(logs / f"{name}.pid") for name in job.replicas}
-    used = processes.measured(processes.children(_state(job.directory)["pid"]) & {*pids.values()})
+    used = processes.measured(processes.children(runner_pid) & {*pids.values()})
     if not used:
         # They may have ended just now, and the job is about to say so.
         has_started = bool(job.replicas)
@@ -225,7 +234,7 @@ def cancel(home: Path, name: str) -> None:
     job = find(home, name)
     if job.state != "running":
         raise InputError(f"job {name!r} has {job.state} already")
-    os.kill(_state(job.directory)["pid"], signal.SIGTERM)
+    os.kill(process_of(_state(job.directory), f"job {name!r}"), signal.SIGTERM)
 
     def has_ended() -> bool:
         now = _read(job.directory)
@@ -272,7 +281,7 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
 
 
 def _begun(kind: str) -> dict[str, Any]:
-    process = {"pid": os.getpid(), "born": born(os.getpid())}
+    process = {"pid": os.getpid(), "born": born(os.getpid()), "host": socket.gethostname()}
     return {"kind": kind, "state": "running", "started": time.time()} | process
 
 
@@ -299,7 +308,7 @@ def _read(directory: Path) -> LocalJob | None:
     except (OSError, ValueError):  # it is being made, or removed
         return None
     state = record["state"]
-    if state == "running" and born(record["pid"]) != record["born"]:
+    if state == "running" and not is_held(directory / LOCK):
         state, record["reason"] = "lost", "the command that ran it was killed"
         times = [file.stat().st_mtime for file in (directory / "logs").glob("*.log")]
         record["seconds"] = max([record["started"], *times]) - record["started"]

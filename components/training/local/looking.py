@@ -76,6 +76,14 @@ class Looking(threading.Thread):
 
     def run(self) -> None:
         """Looks until that is enough."""
+        try:
+            self._run()
+        except Exception as fault:  # of ours
+            self.problem = f"{type(fault).__name__}: {fault}"
+        finally:
+            self.done.set()
+
+    def _run(self) -> None:
         while not self.done.is_set():
             self._take_resources()
             self._look()

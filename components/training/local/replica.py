@@ -50,6 +50,10 @@ class Ended(NamedTuple):
     worked: float
 
 
+Event = Ended | Exception | None
+"""What the runner waits for; the last is a signal."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """An attempt of a replica that failed.
@@ -74,7 +78,7 @@ class Replica:
         start: Start,
         log: Path,
         on_lines: Callable[[str, str], None],
-        events: "queue.SimpleQueue[Ended | None]",
+        events: "queue.SimpleQueue[Event]",
         shown: Callable[[str], str] = str,
         on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     ) -> None:
@@ -82,7 +86,7 @@ class Replica:
 
         Args:
             on_lines: Called with its name and one or more lines, an end between them.
-            events: Gets the ends of attempts.
+            events: Gets the ends of attempts, and what has kept one from being followed.
             on_rewritten: Called now and then with what a line has become that is being rewritten.
         """
         self.pod, self.name = pod, pod.name
@@ -241,13 +245,16 @@ class Replica:
 
     def _wait(self, process: Process, follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""
-        status, worked, peak = reap(process)
-        if status < 0:  # the supervisor itself was killed
-            kill_leftovers(process.pid)
-            status = 128 - status
-        # Whoever does not read what is shown must not keep the job from ending.
-        follower.join(UNREAD)
-        self._events.put(Ended(self, status, time.monotonic(), peak, worked))
+        status, worked, peak = 128 + signal.SIGKILL, 0.0, 0
+        try:
+            status, worked, peak = reap(process)
+            if status < 0:  # the supervisor itself was killed
+                kill_leftovers(process.pid)
+                status = 128 - status
+            # Whoever does not read what is shown must not keep the job from ending.
+            follower.join(UNREAD)
+        finally:
+            self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 
     def _follow(self, process: Process) -> None:
         """Logs and shows what an attempt prints."""
@@ -262,6 +269,9 @@ class Replica:
         except OSError as error:
             # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
             self._show(f"(what follows is not in its log: {error})")
+        except Exception as fault:  # of ours; a program that nobody reads would wait for ever
+            self._events.put(fault)
+            return
         for text in texts:
             self._show(text)
 
@@ -295,4 +305,5 @@ class Replica:
         if b"\r" in rest and self.spoke >= self._looked + REWRITTEN:
             self._looked = self.spoke
             text = rest[-STATE:].decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-            self._on_rewritten(self.name, self._shown(text))
+            with contextlib.suppress(OSError, ValueError):
+                self._on_rewritten(self.name, self._shown(text))

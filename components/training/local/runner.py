@@ -24,7 +24,7 @@ from trireme.components.training.local.isolation import Isolated
 from trireme.components.training.local.manifest import Job, read
 from trireme.components.training.local.network import Loopback
 from trireme.components.training.local.pod import starts
-from trireme.components.training.local.replica import Ended, Replica
+from trireme.components.training.local.replica import Ended, Event, Replica
 from trireme.components.training.timeline import NAME, Timeline
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
@@ -70,7 +70,7 @@ def run(
             knows how long each ran.
     """
     job = read(manifest)
-    events: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with (
         Isolated(job) if isolated else Loopback() as network,
         tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary,
@@ -114,7 +114,7 @@ class _JobRun:
         self,
         job: Job,
         replicas: Sequence[Replica],
-        events: "queue.SimpleQueue[Ended | None]",
+        events: "queue.SimpleQueue[Event]",
         on_hang: Callable[[str], None],
         timeline: Timeline,
         on_tick: Callable[[Sequence[Replica]], bool | None],
@@ -166,7 +166,8 @@ class _JobRun:
         limit = time.monotonic() + grace
         while any(replica.running for replica in self.replicas):
             with suppress(queue.Empty):
-                if event := self.events.get(timeout=LOOK):
+                event = self.events.get(timeout=LOOK)
+                if isinstance(event, Ended):
                     event.replica.has_ended(event)
             if time.monotonic() >= limit:
                 self._kill(self.replicas)
@@ -190,6 +191,8 @@ class _JobRun:
             return None
         if event is None:
             raise Cancelled("the job was cancelled")
+        if isinstance(event, Exception):
+            raise event
         event.replica.has_ended(event)
         return event.replica
 

@@ -17,9 +17,17 @@ KILLING = 10.0  # seconds for processes to end that are killed; one that waits f
 
 
 def supervised(
-    command: list[str], grace: float, environment: dict[str, str], directory: str | Path = "."
+    command: list[str],
+    grace: float,
+    environment: dict[str, str],
+    directory: str | Path = ".",
+    lock: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts a command under a supervisor, whose end, output and exit status are the command's."""
+    """Starts a command under a supervisor, whose end, output and exit status are the command's.
+
+    Args:
+        lock: The descriptor of a lock that the supervisor is to have, and not the command.
+    """
     process = subprocess.Popen(
         [sys.executable, "-S", "-I", supervisor.__file__, str(grace), *command],
         env=environment,
@@ -27,6 +35,7 @@ def supervised(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        pass_fds=() if lock is None else [lock],
         start_new_session=True,
     )
     assert process.stdout

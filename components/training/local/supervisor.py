@@ -28,6 +28,10 @@ POLL = 0.05  # seconds between looks while the command is being stopped
 def main() -> int:
     """Runs the command line's command; returns the exit status."""
     grace, command = float(sys.argv[1]), sys.argv[2:]
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2:
+            with contextlib.suppress(OSError):  # the listing's own
+                os.set_inheritable(number, False)  # a lock is not the command's
     status = supervise(grace)
     if status is not None:
         return status

@@ -48,18 +48,18 @@ def advise(
     job = given.model_copy(update={"name": f"{given.name}-advise"})
     manifest = jobs.check(jobs_home(), job)
     known = prices.read()
-    directory = jobs.make_directory(jobs_home(), job.name)
     look = _Look(seconds, job.world_size)
-    try:
-        # What replicas print is shown where the job fails.
-        jobs.run(
-            _apart(job, directory),
-            directory,
-            on_lines=lambda replica, lines: None,
-            on_tick=look.is_enough,
-        )
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with jobs.make_directory(jobs_home(), job.name) as directory:
+        try:
+            # What replicas print is shown where the job fails.
+            jobs.run(
+                _apart(job, directory),
+                directory,
+                on_lines=lambda replica, lines: None,
+                on_tick=look.is_enough,
+            )
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
     looking = look.looking
     if looking is None or looking.first_step is None:
         why = looking.problem if looking and looking.problem else "no step of a training was seen"

@@ -44,11 +44,11 @@ def preflight(
         from trireme.components.training.local import jobs
 
         jobs.check(jobs_home(), job)
-        directory = jobs.make_directory(jobs_home(), job.name)
-        try:
-            _show(alone.run_here(job, directory, printer(), isolated=isolated))
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+        with jobs.make_directory(jobs_home(), job.name) as directory:
+            try:
+                _show(alone.run_here(job, directory, printer(), isolated=isolated))
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
         return
 
     from trireme.components.training import manifests

@@ -111,14 +111,14 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     if dry_run:
         typer.echo(to_yaml(manifest), nl=False)
         return
-    directory = jobs.make_directory(jobs_home(), job.name)
-    typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
-    try:
-        with closing(LivePrinter(plain)) as printer:
-            jobs.run(job, directory, printer, isolated, on_advice=_advise)
-    except JobFailed:
-        typer.echo(f"logs: {directory / 'logs'}", err=True)
-        raise
+    with jobs.make_directory(jobs_home(), job.name) as directory:
+        typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
+        try:
+            with closing(LivePrinter(plain)) as printer:
+                jobs.run(job, directory, printer, isolated, on_advice=_advise)
+        except JobFailed:
+            typer.echo(f"logs: {directory / 'logs'}", err=True)
+            raise
     typer.echo(f"{job.name} succeeded; its files are in {directory}")
 
 

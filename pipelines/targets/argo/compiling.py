@@ -8,6 +8,7 @@ from hera.workflows import WorkflowTemplate, models
 
 from trireme.components.errors import InputError
 from trireme.components.images import USER
+from trireme.components.whole_file import linked, write_whole
 from trireme.graph.graph import KUBERNETES, Graph
 from trireme.graph.model import ABSENT, Artifact, Parameter
 from trireme.pipelines.pipeline import Pipeline
@@ -53,7 +54,7 @@ def write(pipeline: Pipeline, directory: Path, service_account: str) -> Path:
     text = compiled(pipeline, service_account).to_yaml()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        write_whole(linked(file), text)
     except OSError as error:
         raise InputError(f"--output {directory}: cannot be written: {error}") from None
     return file

@@ -33,7 +33,8 @@ def main(name: str) -> None:
         error = TriremeError(f"run {name} failed: {first_line(fault)}; {place} has the traceback")
         raise
     finally:
-        record.end(state, error)
+        if not record.has_ended:
+            record.end(state, error)
     if error:
         print(error.shown(), flush=True)
 

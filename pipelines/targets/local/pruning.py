@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -93,9 +94,10 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _remove(run: runs.LocalRun) -> None:
-    # Its record first: half a run would be none.
-    (run.directory / "run.json").unlink(missing_ok=True)
-    shutil.rmtree(run.directory, ignore_errors=True)
+    with suppress(TimeoutError), runs.held(run.name):  # it may have been resumed just now
+        # Its record first: half a run would be none.
+        (run.directory / "run.json").unlink(missing_ok=True)
+        shutil.rmtree(run.directory, ignore_errors=True)
 
 
 def _used(workspaces: Iterable[Path]) -> Iterator[Path]:

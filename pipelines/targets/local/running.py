@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import Timeout
-
 from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
+from trireme.components.file_lock import FileLock
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home, unwritable
 from trireme.components.processes import cpus
@@ -48,11 +47,13 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Conso
 
 def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     """Makes the directory of a run, with all that it takes to run it."""
-    store.check_reachable(store.uri())
+    store.check_writable(store.uri())
     directory = home() / "runs" / name
     try:
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
         (directory / "workspace").mkdir()
+        for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
+            (directory / lock).touch()
         (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
         (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
         writing.write(pipeline.graph, directory / PIPELINE)
@@ -71,23 +72,27 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
 
 def resume(run: local_runs.LocalRun, console: Console) -> Result:
     """Runs what a run that has ended too early has not done."""
+    run.check_resume()
     try:
-        with unsent.held(run.name):
-            return _resume(local_runs.find(run.name), console)
-    except Timeout:
+        lock = local_runs.held(run.name)
+    except TimeoutError:
         raise InputError(
             f"run {run.name} is being resumed already, or brought to MLflow, by another process"
         ) from None
+    except OSError as error:
+        raise unwritable(error) from None
+    with lock:
+        return _resume(local_runs.find(run.name, is_held=True), lock, console)
 
 
-def _resume(run: local_runs.LocalRun, console: Console) -> Result:
+def _resume(run: local_runs.LocalRun, lock: FileLock, console: Console) -> Result:
     run.check_resume()
     for place in (run.directory / PIPELINE, run.workspace):
         if not place.exists():
             raise InputError(
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
             )
-    store.check_reachable(store.uri())
+    store.check_writable(store.uri())
     pipeline, arguments = prepared(run.directory)
     checking.check(pipeline.graph)
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
@@ -96,8 +101,7 @@ def _resume(run: local_runs.LocalRun, console: Console) -> Result:
                 f"note: {arguments['code_url']} has changed since; this goes on with the code of "
                 f"then, {commit[:12]}; a new run takes the change"
             )
-        kept = local_runs.Record(run.directory)
-        local_runs.wait_for_processes(run)
+        kept = local_runs.Record(run.directory, lock)
         local_runs.set_logs_aside(run, pipeline.graph.after_failures)
         return go(pipeline, arguments, kept, console)
 

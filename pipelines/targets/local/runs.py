@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,13 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from trireme.components import progress
+from trireme.components import file_lock, progress
 from trireme.components.errors import InputError, TriremeError
+from trireme.components.file_lock import FileLock
 from trireme.components.home import home
 from trireme.components.patience import wait_for
-from trireme.components.processes import born
+from trireme.components.processes import born, process_of
 from trireme.components.step_names import is_of
 from trireme.components.tracking import journal
 from trireme.components.training import events
@@ -47,8 +49,14 @@ STEPS = "steps.jsonl"
 """What has started and ended in a run, a line each; what it all takes grows with the steps alone.
 
     {"attempt": time}                       the run begins, or goes on
-    {"pid": pid, "born": moment}            the process of a step has started
     {"step": name, "state": ..., ...}       a step has ended
+"""
+
+LOCK = "run.lock"
+"""The lock of the process that runs or resumes a run, brings it to MLflow, or removes it."""
+
+STEPS_LOCK = "steps.lock"
+"""The lock that a run gives to the processes of its steps, which may outlive a run that is killed.
 """
 
 
@@ -57,26 +65,35 @@ class Record:
 
     Attributes:
         before: How steps have ended before the run was resumed, by name.
+        steps_lock: What the processes of its steps are given.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, lock: FileLock | None = None) -> None:
+        """Begins; waits until nothing runs any more of a run that was killed.
+
+        Args:
+            lock: The run's, if it is held already; see ``held``.
+        """
+        self.directory, self._lock = directory, lock or FileLock(directory / LOCK)
         self._file = directory / "run.json"
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.before: dict[str, Any] = _kept(directory, before, of_every_attempt=True).ended
+        self.before: dict[str, Any] = _ended(directory, before, of_every_attempt=True)
         self._content: dict[str, Any] = {
             "state": "running",
             "started": before.get("started", time.time()),
             "pid": os.getpid(),
             "born": born(os.getpid()),
+            "host": socket.gethostname(),
             "cwd": before.get("cwd", str(Path.cwd())),
         }
         self._append({"attempt": time.time()})
         self._write()
-
-    def started(self, pid: int) -> None:
-        """Keeps which process a step is, to be waited for should this one be killed."""
-        self._append({"pid": pid, "born": born(pid)})
+        try:
+            self.steps_lock = FileLock(directory / STEPS_LOCK, ENDING)
+        except TimeoutError:
+            raise TriremeError(
+                f"run {directory.name}: processes of it still run after {ENDING:.0f} s"
+            ) from None
 
     def step(self, name: str, state: str, resources: dict[str, float], result: str) -> None:
         """Keeps how a step has ended, and what it used."""
@@ -92,6 +109,13 @@ class Record:
         if error:
             self._content["error"] = [str(error), error.detail, error.exit_status]
         self._write()
+        self.steps_lock.release()
+        self._lock.release()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether ``end`` was called."""
+        return self._content["state"] != "running"
 
     @property
     def began(self) -> float:
@@ -118,18 +142,20 @@ class Record:
             os.fsync(file.fileno())
 
 
-class _Kept(NamedTuple):
-    """What a run has kept of its steps."""
+def held(name: str) -> FileLock:
+    """Takes the lock of a run: until it is let go, nobody else runs, resumes or removes it.
 
-    ended: dict[str, dict[str, Any]]
-    processes: dict[int, str]
+    Raises:
+        TimeoutError: Another process has it.
+    """
+    return FileLock(home() / "runs" / name / LOCK)
 
 
-def _kept(directory: Path, record: dict[str, Any], *, of_every_attempt: bool = False) -> _Kept:
-    """Returns what a run has kept of its steps since it was begun, or resumed last."""
-    # Version 0.1.0 kept them in the record.
-    processes = {int(pid): moment for pid, moment in record.get("processes", {}).items()}
-    kept = _Kept(dict(record.get("steps", {})), processes)
+def _ended(
+    directory: Path, record: dict[str, Any], *, of_every_attempt: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Returns how steps have ended since a run was begun, or resumed last, by name."""
+    ended = dict(record.get("steps", {}))  # where version 0.1.0 kept it
     with suppress(FileNotFoundError), (directory / STEPS).open() as file:
         for text in file:
             try:
@@ -137,12 +163,10 @@ def _kept(directory: Path, record: dict[str, Any], *, of_every_attempt: bool = F
             except ValueError:  # an end alone, or a line that was cut off
                 continue
             if "attempt" in line and not of_every_attempt:
-                kept = _Kept({}, {})
-            elif "pid" in line:
-                kept.processes[line["pid"]] = line["born"]
+                ended = {}
             elif "step" in line:
-                kept.ended[line.pop("step")] = line
-    return kept
+                ended[line.pop("step")] = line
+    return ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +187,7 @@ class LocalRun(Run):
     @cached_property
     def ended(self) -> dict[str, dict[str, Any]]:
         """State, seconds and result of the steps that have ended, by name."""
-        return _kept(self.directory, self.record).ended
+        return _ended(self.directory, self.record)
 
     @property
     def result(self) -> str:
@@ -214,9 +238,13 @@ def latest() -> list[LocalRun]:
     return sorted(found, key=lambda run: run.created, reverse=True)
 
 
-def find(name: str) -> LocalRun:
-    """Returns a run by its name."""
-    run = None if "/" in name else _read(home() / "runs" / name)
+def find(name: str, *, is_held: bool = False) -> LocalRun:
+    """Returns a run by its name.
+
+    Args:
+        is_held: Whether the caller holds its lock, so that nobody runs it.
+    """
+    run = None if "/" in name else _read(home() / "runs" / name, is_held=is_held)
     if run is None:
         raise InputError(
             f"there is no run {name!r} in {home() / 'runs'}; 'trireme list' lists the runs, and "
@@ -245,21 +273,9 @@ def start(directory: Path) -> None:
         time.sleep(POLL / 10)
 
 
-def wait_for_processes(run: LocalRun) -> None:
-    """Waits until nothing runs any more of a run that was killed."""
-    processes = _kept(run.directory, run.record, of_every_attempt=True).processes
-
-    def have_ended() -> bool:
-        # One that had ended before its start could be read has none.
-        return not any(moment and born(pid) == moment for pid, moment in processes.items())
-
-    if not wait_for(have_ended, ENDING, POLL):
-        raise TriremeError(f"run {run.name}: processes of it still run after {ENDING:.0f} s")
-
-
 def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
     """Renames the logs of the steps that a run comes to once more when it is resumed."""
-    ended = _kept(run.directory, run.record, of_every_attempt=True).ended
+    ended = _ended(run.directory, run.record, of_every_attempt=True)
     for name, files in run.logs_of_every_attempt.items():
         is_done = ended.get(name, {}).get("state") == "FINISHED"
         if files[-1].name == LOG and (not is_done or name in repeated):
@@ -282,7 +298,7 @@ def cancel(name: str) -> None:
     run = find(name)
     if run.state != "running":
         raise InputError(f"run {name} has ended already: {run.state}")
-    os.kill(run.record["pid"], signal.SIGTERM)
+    os.kill(process_of(run.record, f"run {name}"), signal.SIGTERM)
     if not wait_for(lambda: find(name).state != "running", ENDING, POLL):
         raise TriremeError(f"run {name} did not end within {ENDING:.0f} s")
 
@@ -310,14 +326,14 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
         time.sleep(POLL)
 
 
-def _read(directory: Path) -> LocalRun | None:
-    """Returns the run of a directory, if it is one."""
+def _read(directory: Path, *, is_held: bool = False) -> LocalRun | None:
+    """Returns the run of a directory, if it is one; see ``find``."""
     try:
         record = json.loads((directory / "run.json").read_text())
     except (OSError, ValueError):
         return None
     state = record["state"]
-    if state == "running" and born(record["pid"]) != record["born"]:
+    if state == "running" and (is_held or not file_lock.is_held(directory / LOCK)):
         state = "lost"
     ended = time.time() if state == "running" else _last_sign(directory)
     return LocalRun(

@@ -83,10 +83,11 @@ class Starter:
 
     Args:
         warn: Tells a person what has ended.
+        lock: The descriptor of a lock that the steps' supervisors are to have, as long as they run.
     """
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+    def __init__(self, warn: Callable[[str], None], lock: int | None = None) -> None:
+        self._warn, self._lock = warn, lock
         self._warm: dict[tuple[str, ...], Warm | None] = {}
         self._one_at_a_time = threading.Lock()
         self._is_stopped = False
@@ -97,10 +98,10 @@ class Starter:
         """Starts a step, forked from what has loaded some modules if there are any."""
         if modules and (warm := self.load(modules, environment)):
             try:
-                return warm.start(command, GRACE, environment)
+                return warm.start(command, GRACE, environment, self._lock)
             except ChildProcessError:
                 self._give_up(modules)
-        return supervised(command, GRACE, environment)
+        return supervised(command, GRACE, environment, lock=self._lock)
 
     def stop(self) -> None:
         """Ends what still loads; may be called by who handles a signal."""

@@ -67,7 +67,7 @@ class Steps:
         )
         self._running: dict[Path, Process] = {}
         self._come_to: set[Path] = set()  # the folders of steps that this process has come to
-        self._starter = Starter(self._warn)
+        self._starter = Starter(self._warn, result.record.steps_lock.descriptor)
         # What is printed comes before the failure after it.
         self._environment = {"TMPDIR": result.temporary, "PYTHONUNBUFFERED": "1"}
         self._stopped = False
@@ -265,8 +265,6 @@ class Steps:
         overdue = threading.Event()
         try:
             process = self._running[call.directory] = start()
-            with self._recorded:
-                self._result.record.started(process.pid)
             if self._stopped:
                 process.terminate()
             with self._showing_progress(name), _limited(process, limit, overdue):

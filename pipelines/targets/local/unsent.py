@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock
 
 from trireme.components.errors import TrackingUnavailable, TriremeError
 from trireme.components.home import home
@@ -54,16 +54,6 @@ def read() -> list[Unsent]:
             if file.suffix not in (".partial", LOCK):
                 found.append((file.stat().st_mtime, file.name, json.loads(file.read_text())))
     return [Unsent(name, *content) for _, name, content in sorted(found)]
-
-
-def held(name: str) -> BaseFileLock:
-    """Returns the lock of who resumes a run or brings it to MLflow, which its process gets again.
-
-    Raises:
-        Timeout: When it is taken that another process has it.
-    """
-    file = home() / "runs" / name / "resume.lock"
-    return FileLock(file, blocking=False, is_singleton=True)
 
 
 def bring(one: Unsent) -> None:
@@ -123,9 +113,7 @@ def _bring_alone(name: str) -> None:
             say(f"warning: {name} is gone from this machine, and what MLflow lacks of it with it")
             forget(name)
             return
-        with suppress(Timeout), held(name):  # who resumes it brings it in the end
-            if runs.find(name).state == "running":
-                return
+        with suppress(TimeoutError), runs.held(name):  # who runs it brings it in the end
             one = Unsent(name, *json.loads(_file(name).read_text()))  # it may have ended anew
             bring(one)
             say(f"{name} is whole in MLflow now, as {one.status}")

@@ -99,7 +99,13 @@ class Warm:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def start(self, command: Sequence[str], grace: float, environment: dict[str, str]) -> Forked:
+    def start(
+        self,
+        command: Sequence[str],
+        grace: float,
+        environment: dict[str, str],
+        lock: int | None = None,
+    ) -> Forked:
         """Has a step started, as ``supervised`` starts a command, once all is loaded.
 
         Raises:
@@ -109,7 +115,8 @@ class Warm:
         step = Forked(for_us, out, report)
         self._is_used = True
         try:
-            self._ask([command, grace, environment], [stdin, stdout, reported])
+            held = [] if lock is None else [os.dup(lock)]
+            self._ask([command, grace, environment], [stdin, stdout, reported, *held])
             step.begin()
         except BaseException:
             step.terminate()
@@ -166,7 +173,7 @@ def main(channel: socket.socket, modules: Sequence[str]) -> None:
     gc.freeze()  # what is there is shared as long as nobody writes to it
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
     while True:
-        asked, given, _, _ = socket.recv_fds(channel, 1, 4, socket.MSG_CMSG_CLOEXEC)
+        asked, given, _, _ = socket.recv_fds(channel, 1, 5, socket.MSG_CMSG_CLOEXEC)
         if not asked:
             _reap(0)  # so that who asks how much time all has taken gets that of steps, too
             os._exit(0)
@@ -183,8 +190,13 @@ def _reap(options: int) -> None:
             pass
 
 
-def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]:
-    """Becomes a step's supervisor; returns in the process of the step, with its command."""
+def _supervised(stdin: int, stdout: int, report: int, *more: int) -> list[str]:
+    """Becomes a step's supervisor; returns in the process of the step, with its command.
+
+    Args:
+        more: A lock that the supervisor is to have, if there is one, and the request.
+    """
+    *held, request = more
     os.setsid()
     for number, place in enumerate((stdin, stdout, stdout)):
         os.dup2(place, number)
@@ -203,7 +215,8 @@ def _supervised(stdin: int, stdout: int, report: int, request: int) -> list[str]
         with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
             os.write(report, said.encode())
         os._exit(status)
-    os.close(report)
+    for each in (report, *held):
+        os.close(each)
     return list(command)
 
 

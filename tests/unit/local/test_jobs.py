@@ -30,7 +30,8 @@ def run(home, tmp_path, monkeypatch):
         (tmp_path / "train.py").write_text(program)
         described = {"name": "digits", "framework": "custom", "entrypoint": "train.py"} | fields
         job = TrainingJob.create(**described)
-        jobs.run(job, jobs.make_directory(home, job.name), lambda replica, line: None)
+        with jobs.make_directory(home, job.name) as directory:
+            jobs.run(job, directory, lambda replica, line: None)
 
     return run
 
@@ -63,13 +64,14 @@ def test_lack_of_memory_is_named_with_what_was_used(run, monkeypatch):
 def test_a_name_is_taken_only_by_a_job_that_says_so(run, home):
     (home / "digits").mkdir(parents=True)  # as a command left it that was killed at this moment
     run()
-    with pytest.raises(InputError, match=r"^job 'digits' is in .*digits already \(succeeded\)"):
-        jobs.make_directory(home, "digits")
-    made = jobs.make_directory(home, "other")
-    assert jobs.find(home, "other").state == "running"
-    record = json.loads((made / "state.json").read_text()) | {"born": "another"}
-    (made / "state.json").write_text(json.dumps(record))  # as one that was killed before it began
-    assert jobs.find(home, "other").state == "lost"
+    with (
+        pytest.raises(InputError, match=r"^job 'digits' is in .*digits already \(succeeded\)"),
+        jobs.make_directory(home, "digits"),
+    ):
+        pass
+    with jobs.make_directory(home, "other"):
+        assert jobs.find(home, "other").state == "running"
+    assert jobs.find(home, "other").state == "lost"  # as one that was killed before it began
     jobs.delete(home, "other")
     assert [*home.iterdir()] == [home / "digits"]
     assert [*home.parent.glob("job-*")] == []
@@ -130,7 +132,8 @@ def test_a_job_can_be_cancelled_while_its_code_is_fetched(tmp_path, runs, eventu
         code = {"url": "https://example.org/code.git"}
         job = TrainingJob.create(name="digits", entrypoint="train.py", code=code)
         try:
-            jobs.run(job, jobs.make_directory(Path(sys.argv[1]), job.name), print)
+            with jobs.make_directory(Path(sys.argv[1]), job.name) as directory:
+                jobs.run(job, directory, print)
         except TriremeError as error:
             sys.exit(str(error))
     """
@@ -169,10 +172,21 @@ def test_logs_are_those_of_the_job(run, home):
                 jobs.logs(home, "digits", follow, replica, lines.append)
 
 
+@pytest.mark.parametrize("do", [jobs.cancel, jobs.delete, jobs.usage])
+def test_a_job_that_runs_elsewhere_is_left_to_those_there(home, do):
+    with jobs.make_directory(home, "digits") as directory:
+        record = json.loads((directory / "state.json").read_text())
+        # As in a pid namespace of its own, where this number is that of another process.
+        (directory / "state.json").write_text(json.dumps(record | {"pid": 1, "host": "abc"}))
+        with pytest.raises(InputError, match=r"'digits' runs in another container or on .*, abc"):
+            do(home, "digits")
+        assert jobs.find(home, "digits").state == "running"
+
+
 def test_a_job_whose_process_is_gone_is_lost_and_can_be_deleted(run, home):
     run()
     file = home / "digits" / "state.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"state": "running", "born": "0"}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"state": "running"}))
     assert jobs.find(home, "digits").state == "lost"
     jobs.delete(home, "digits")
     assert not (home / "digits").exists()

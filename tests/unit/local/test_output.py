@@ -98,6 +98,31 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
         pytest.fail("the job never ends")
 
 
+def test_a_fault_of_a_listener_ends_the_job(manifest, alone):
+    process = alone(
+        manifest("while True: print('hello')", workers=0),
+        before="def fail(name, line): raise KeyError('a fault of ours')",
+        on_lines="fail",
+    )
+    assert process.wait(LIMIT) == 1
+
+
+def test_what_is_wrong_with_showing_a_bar_does_not_end_the_reading(manifest, logs):
+    def fail(name, text):
+        raise OSError("no space left on device")
+
+    said: list[str] = []
+    program = r"import sys; sys.stdout.write('10 %\r'); sys.stdout.flush(); print('x\n' * 200_000)"
+    runner.run(
+        manifest(program, workers=0),
+        logs,
+        line_by_line(lambda name, line: said.append(line)),
+        on_rewritten=fail,
+    )
+    assert said.count("x") == 200_000
+    assert len((logs / "master-0.log").read_text().splitlines()) == len(said)
+
+
 def test_a_listener_that_never_returns_does_not_keep_the_job_from_ending(
     manifest, logs, monkeypatch
 ):

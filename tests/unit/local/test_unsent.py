@@ -85,8 +85,8 @@ def test_a_server_that_is_away_is_asked_for_one_run(kept, monkeypatch):
 
 HOLDER = """
 import sys, time
-from trireme.pipelines.targets.local import unsent
-with unsent.held("one"):
+from trireme.pipelines.targets.local import runs
+with runs.held("one"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -104,6 +104,5 @@ def test_a_run_is_brought_or_resumed_by_one_process(kept, monkeypatch):
         with pytest.raises(InputError, match="resumed already, or brought to MLflow, by another"):
             running.resume(runs.find("one"), None)
         other.stdin.close()
-    with unsent.held("one"):  # as whoever resumes it brings it in the end
-        unsent.bring_all()
+    unsent.bring_all()  # as whoever resumes it does in the end
     assert [one.name for one in brought] == ["one"]

@@ -1,6 +1,8 @@
 """components/tracking/pipeline_run.py: a pipeline's run in MLflow, and those of its steps."""
 
+import errno
 import json
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -9,10 +11,11 @@ import pytest
 
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.home import TRACKER
-from trireme.components.tracking import journal, store
+from trireme.components.tracking import environment, journal, pipeline_run, store
 from trireme.components.tracking.batch import PARAMETER_LIMIT
 from trireme.components.tracking.pipeline_run import PipelineRun
 from trireme.components.tracking.store import default_uri, use
+from trireme.pipelines.targets.local import running
 
 
 @pytest.fixture
@@ -121,6 +124,74 @@ def test_a_database_that_cannot_be_connected_to_is_refused(monkeypatch, uri, sai
     with pytest.raises(InputError) as caught:
         store.check_reachable(uri)
     assert said in str(caught.value) and "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_explained", [True, False])
+def test_a_step_is_told_where_its_run_cannot_be_opened(
+    home, workspace, tmp_path, monkeypatch, capsys, is_explained
+):
+    def fail(*arguments):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(PipelineRun, "_open", fail)
+    if not is_explained:
+        monkeypatch.setattr(pipeline_run, "reason_of", fail)
+        monkeypatch.setattr(PipelineRun, "_open_step", fail)
+    record = PipelineRun("a run", "", "a pipeline", {}, home, workspace)
+    told = record.step_started("train", tmp_path)
+    with pytest.raises(TriremeError, match="Could not determine home directory"):
+        environment.announced(Path(told[TRACKER]))
+    with pytest.raises((TriremeError, RuntimeError)):
+        record.close("FINISHED", {})
+
+
+def test_a_step_is_told_where_nothing_can_be_written(home, workspace, tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(PipelineRun, "_open", lambda *arguments: None)
+    monkeypatch.setattr(PipelineRun, "_open_step", fail)
+    monkeypatch.setattr(pipeline_run, "announce", fail)
+    record = PipelineRun("a run", "", "a pipeline", {}, home, workspace)
+    told = record.step_started("train", tmp_path)
+    with pytest.raises(TriremeError, match="MLflow's run of this step cannot be written to"):
+        environment.announced(Path(told[TRACKER]))
+    with pytest.raises(TriremeError, match="no room is left"):
+        record.close("FINISHED", {})
+
+
+@pytest.mark.parametrize("name", ["mlflow.db", "mlflow.db-journal", "mlflow.lock", "unsent", ""])
+def test_a_store_of_another_user_is_refused_before_a_run(home, workspace, monkeypatch, name):
+    for file in ("mlflow.db", "mlflow.db-journal", "mlflow.lock"):
+        (home / file).touch()
+    (home / "unsent").mkdir()
+    before = sorted(home.iterdir())
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != home / name)
+    for start in (
+        lambda: PipelineRun("a run", "", "a pipeline", {}, home, workspace),
+        lambda: running.prepare(None, {}, "a-run"),
+    ):
+        with pytest.raises(InputError, match=f"^{home / name}: user .* may not write"):
+            start()
+    assert sorted(home.iterdir()) == before
+
+
+def test_a_database_of_another_user_is_refused_by_its_name(tmp_path, monkeypatch):
+    file = tmp_path / "mlflow.db"
+    file.touch()
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != file)
+    with pytest.raises(InputError, match=f"^{file}: .* set MLFLOW_TRACKING_URI to another place"):
+        store.check_writable(f"sqlite:///{file}?timeout=5")
+    store.check_reachable(f"sqlite:///{file}")  # it may be read
+
+
+def test_a_user_without_a_home_directory_is_refused(home, monkeypatch):
+    def fail():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", fail)
+    with pytest.raises(InputError, match=r"^HOME: must be a directory"):
+        store.check_reachable(default_uri(home))
 
 
 @pytest.mark.slow

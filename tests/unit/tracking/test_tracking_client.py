@@ -3,9 +3,12 @@
 from types import SimpleNamespace
 
 import mlflow
+import pytest
+from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
 
-from trireme.components.tracking.client import client
+from trireme.components.errors import TrackingRefused
+from trireme.components.tracking.client import client, patiently
 
 
 def test_more_runs_than_mlflow_hands_out_at_once_are_all_found(monkeypatch):
@@ -28,3 +31,16 @@ def test_nor_does_an_experiment_stay_unseen(monkeypatch):
         mlflow.MlflowClient, "search_experiments", lambda self, page_token: pages[page_token]
     )
     assert client.experiment_ids() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("words", ["attempt to write a readonly", "unable to open"])
+def test_a_database_that_may_not_be_written_is_not_asked_again(untracked, words):
+    asked = []
+
+    def call():
+        asked.append(1)
+        raise MlflowException(f"(sqlite3.OperationalError) {words} database file")
+
+    with pytest.raises(TrackingRefused, match=r"mlflow\.db cannot be written"):
+        patiently(call)
+    assert asked == [1]

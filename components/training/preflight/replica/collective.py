@@ -50,6 +50,7 @@ class Collective:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            errors="replace",
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
         )
         threading.Thread(target=self._read, daemon=True).start()
@@ -104,10 +105,12 @@ class Collective:
 
     def _read(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._lines.put(line)
-        self._lines.put("")
+        try:
+            for line in self._process.stdout:
+                if line.startswith("{"):
+                    self._lines.put(line)
+        finally:
+            self._lines.put("")
 
     def _next(self, limit: float) -> Mapping[str, Any] | None:
         try:
