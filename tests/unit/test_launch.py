@@ -341,6 +341,31 @@ def test_a_failed_program_leaves_no_model_and_keeps_that_of_before(train, worksp
     assert [file.name for file in (workspace / "model").iterdir()] == ["good"]
 
 
+def test_the_logs_of_all_attempts_are_kept(train, workspace):
+    kept: list[str] = []
+    for attempt in ("first", "second", "third"):
+        with journal.opened(workspace, "train"), contextlib.suppress(JobFailed):
+            train(f"import sys; print('{attempt}'); sys.exit({attempt != 'third'})")
+        files = [record for record in journal.read(workspace, "train") if "artifact" in record]
+        kept = [record["artifact"] for record in files if record["folder"] == "logs"]
+    said = {Path(file).name: Path(file).read_text() for file in kept}
+    assert said == {
+        "master-0.1.log": "first\n",
+        "master-0.2.log": "second\n",
+        "master-0.log": "third\n",
+    }
+
+
+def test_the_logs_of_all_attempts_of_a_step_of_somebody_s_own_are_kept(tmp_path):
+    folder = journal.journal_path(tmp_path, "count").parent
+    folder.mkdir(parents=True)
+    for name in ("output.1.log", "output.2.log", "output.log"):
+        (folder / name).touch()
+    journal.write_for(tmp_path, "count", "FINISHED", None, folder / "output.log", 1.0, 2.0)
+    kept = [record.get("artifact") for record in journal.read(tmp_path, "count")]
+    assert kept[:3] == [str(folder / f"output{n}.log") for n in (".1", ".2", "")]
+
+
 def test_a_program_that_removes_its_model_has_failed(train):
     with pytest.raises(JobFailed, match="removed its MODEL_DIR"):
         train("import os; os.rmdir(os.environ['MODEL_DIR'])")
