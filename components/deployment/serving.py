@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from trireme.components.errors import InputError, TriremeError, exit_in_words
-from trireme.components.home import home, unwritable
+from trireme.components.home import home, make_home, unwritable
 from trireme.components.packages.install import of_model
 from trireme.components.training.local.supervised import supervised
 
@@ -36,7 +36,7 @@ TAIL = 20  # lines of its log that are shown when it ends by itself
 
 JSON = {"Content-Type": "application/json"}
 
-APP = "trireme.components.deployment.local_app:app"
+APP = ("--factory", "trireme.components.deployment.local_app:make")
 
 # A model's code is somebody's, and needs no way to the registry it came from.
 _WITHHELD = ("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_")
@@ -180,7 +180,7 @@ def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
     if packages := of_model(files):
         kept["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, kept.get("PYTHONPATH")]))
-    return [sys.executable, "-m", *shlex.split(command)[:-1], APP], kept
+    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], kept
 
 
 @contextmanager
@@ -188,7 +188,8 @@ def _log(port: int) -> Iterator[BinaryIO]:
     """Opens the log of a port, for one server: another that has the port will listen only later."""
     file = log_file(port)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_home()
+        file.parent.mkdir(exist_ok=True)
         log = file.open("ab", buffering=0)
     except OSError as error:
         raise unwritable(error) from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from trireme.components import progress, yaml_text
+from trireme.components import kept_record, progress, yaml_text
 from trireme.components.errors import Cancelled, InputError, TriremeError
 from trireme.components.patience import wait_for
 from trireme.components.processes import born
@@ -36,6 +36,16 @@ from trireme.components.training.usage import Usage
 from trireme.components.whole_file import write_whole
 
 PROGRESS = "progress.json"
+
+_FIELDS: dict[str, kept_record.Kind] = {
+    "kind": str,
+    "state": str,
+    "started": kept_record.NUMBER,
+    "pid": int,
+    "born": str,
+}
+_MORE: dict[str, kept_record.Kind] = {"seconds": kept_record.NUMBER, "reason": str}
+"""What a job's ``state.json`` must have, and may have."""
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
@@ -153,7 +163,7 @@ def run(
 
 def all_jobs(home: Path) -> list[LocalJob]:
     """Returns the jobs of this machine, the latest first."""
-    found = filter(None, (_read(file.parent) for file in home.glob("*/state.json")))
+    found = kept_record.readable((file.parent for file in home.glob("*/state.json")), _read)
     return sorted(found, key=lambda job: job.started, reverse=True)
 
 
@@ -273,6 +283,7 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
 
 def _begun(kind: str) -> dict[str, Any]:
     process = {"pid": os.getpid(), "born": born(os.getpid())}
+    process |= {"layout": kept_record.LAYOUT}
     return {"kind": kind, "state": "running", "started": time.time()} | process
 
 
@@ -294,9 +305,8 @@ def _state(directory: Path) -> dict[str, Any]:
 
 def _read(directory: Path) -> LocalJob | None:
     """Returns the job of a directory, if it is one."""
-    try:
-        record = _state(directory)
-    except (OSError, ValueError):  # it is being made, or removed
+    record = kept_record.read(directory / "state.json", _FIELDS, _MORE)
+    if record is None:  # it is being made, or removed
         return None
     state = record["state"]
     if state == "running" and born(record["pid"]) != record["born"]:

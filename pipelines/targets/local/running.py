@@ -14,10 +14,11 @@ from typing import Any
 
 from filelock import Timeout
 
+from trireme.components import kept_record
 from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
-from trireme.components.home import home, unwritable
+from trireme.components.home import home, make_home, unwritable
 from trireme.components.processes import cpus
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
@@ -36,6 +37,9 @@ from trireme.pipelines.targets.local.steps import Steps
 AT_ONCE = "at-once.json"
 """How many steps of a run run at the same time, in its directory; null: as there are CPUs."""
 
+PARAMETERS = "parameters.json"
+"""The arguments of a run in its directory."""
+
 PIPELINE = "pipeline.yaml"
 """The pipeline of a run in its directory, as kfp compiled it."""
 
@@ -51,9 +55,10 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     store.check_reachable(store.uri())
     directory = home() / "runs" / name
     try:
+        make_home()
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
         (directory / "workspace").mkdir()
-        (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+        (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
         (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
         writing.write(pipeline.graph, directory / PIPELINE)
     except OSError as error:
@@ -63,9 +68,12 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
 
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Returns what ``prepare`` has left: a pipeline and its arguments."""
-    arguments = json.loads((directory / "parameters.json").read_text())
-    kept = directory / AT_ONCE
-    at_once = json.loads(kept.read_text()) if kept.exists() else None
+    given, kept = directory / PARAMETERS, directory / AT_ONCE
+    try:
+        arguments = dict(json.loads(given.read_text()))
+        at_once = json.loads(kept.read_text()) if kept.exists() else None
+    except (ValueError, TypeError):
+        raise kept_record.of_another_version(given) from None
     return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 
 
@@ -82,7 +90,7 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
 
 def _resume(run: local_runs.LocalRun, console: Console) -> Result:
     run.check_resume()
-    for place in (run.directory / PIPELINE, run.workspace):
+    for place in (run.directory / PIPELINE, run.directory / PARAMETERS, run.workspace):
         if not place.exists():
             raise InputError(
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
