@@ -16,6 +16,7 @@ from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.json_values import whole, words
+from trireme.components.plain import plain
 from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.training import events, timeline
@@ -298,7 +299,7 @@ class _Lines(LivePrinter):
 def _last_word(lines: str) -> str:
     """Returns the last of a program's own lines that has a word; of very many, if it is late."""
     for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
-        words = line.strip()
+        words = plain(line).strip()
         # A ruler of dashes tells nothing.
         if any(map(str.isalnum, words)) and not _LIBRARY_LINE.match(words):
             return words[:SUMMARY]

@@ -84,7 +84,8 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
         ):
             lines("worker-0", line)
         lines("worker-1", "I am another")
-    assert lines.last == "I am at step 4000"
+        lines("worker-0", "\x1b[32mI am at step 5000\x1b[0m")
+    assert lines.last == "I am at step 5000"
     assert "The tasks have crashed" in capsys.readouterr().out
 
 
