@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trireme.components import processes
 from trireme.components.errors import TriremeError
 from trireme.components.processes import born
 from trireme.pipelines.targets.local import runs as local_runs
@@ -194,6 +195,25 @@ def test_the_steps_of_a_run_of_version_0_1_0_are_known(kept, untracked):
     run = local_runs.find("one")
     assert run.ended == {"checkout": step}
     assert kept("one").before == {"checkout": step}
+
+
+def test_without_proc_a_run_is_one_sentence_and_nothing_is_made(
+    trireme, kept, untracked, monkeypatch, tmp_path
+):
+    kept("over").end("FINISHED")
+    kept("one")
+    monkeypatch.setattr(processes, "PROC", tmp_path / "proc")
+    (tmp_path / "job.yaml").write_text("name: small\nframework: pytorch\nmodule: this\n")
+    said = (
+        f"error: {tmp_path}/proc is not mounted here, by which processes are followed and ended; "
+        f"as root: mount -t proc proc {tmp_path}/proc\n"
+    )
+    job = ("job", "submit", str(tmp_path / "job.yaml"), "--local")
+    for command in (("run", "pytorch-training"), job, ("status", "one")):
+        assert trireme(*command)[::2] == (2, said)
+    assert trireme("status", "over")[0] == 0
+    assert [*untracked.iterdir()] == [untracked / "runs"]
+    assert {run.name for run in (untracked / "runs").iterdir()} == {"over", "one"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from trireme.components import kept_record, progress, yaml_text
 from trireme.components.errors import Cancelled, InputError, TriremeError
 from trireme.components.patience import wait_for
-from trireme.components.processes import born
+from trireme.components.processes import born, check_proc
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import events
 from trireme.components.training.advice import at_end
@@ -83,6 +83,7 @@ class LocalJob:
 
 def make_directory(home: Path, name: str) -> Path:
     """Makes the directory of a job, which says from the first moment whose it is."""
+    check_proc()
     directory = home / name
     try:
         home.mkdir(parents=True, exist_ok=True)

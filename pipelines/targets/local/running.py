@@ -19,7 +19,7 @@ from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home, make_home, unwritable
-from trireme.components.processes import cpus
+from trireme.components.processes import check_proc, cpus
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal, store
@@ -52,6 +52,7 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Conso
 
 def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     """Makes the directory of a run, with all that it takes to run it."""
+    check_proc()
     store.check_reachable(store.uri())
     directory = home() / "runs" / name
     try:
