@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test test-cluster faults fuzz lint golden bench profile component lock images images-test clean cluster-up system test-system
+.PHONY: run test test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
@@ -42,6 +42,13 @@ lint: .venv/dev.stamp  ## format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Strictly: of what it cannot look up, pip-audit would only warn.
+VULNERABILITIES := https://pypi.org/pypi/pip/json
+audit: .venv/pytorch.stamp  ## what is known to be vulnerable of what requirements.lock pins
+	@$(BIN)/python -c 'import json, urllib.request; json.load(urllib.request.urlopen("$(VULNERABILITIES)", timeout=30))["vulnerabilities"]' \
+		2>/dev/null || { echo "error: $(VULNERABILITIES) tells no vulnerabilities here, so nothing was audited; try again with a network that reaches it" >&2; exit 2; }
+	$(BIN)/uv tool run pip-audit --strict --no-deps --disable-pip --requirement requirements.lock
 
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden

@@ -23,6 +23,11 @@ def home() -> Path:
     return directory
 
 
+def make_home() -> None:
+    """Makes the data directory where there is none, for its owner alone."""
+    home().mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def unwritable(error: OSError) -> InputError:
     """Returns what is to be said where the data directory cannot be written."""
     return InputError(f"TRIREME_HOME {home()}: cannot be written: {error.strerror}")

@@ -2,13 +2,16 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.errors import StepFailed
+from trireme.components.say import say
 
 DEEPEST = 200  # folders, one in the other
 MOST = 1_000_000  # files: a few links can make billions of them
+NAMED = 3  # of what is not kept, in a sentence
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -26,29 +29,44 @@ class _Size(NamedTuple):
 _UNKNOWN = _Size(0, 0)
 
 
-def check(folder: Path, called: str) -> None:
-    """Refuses what would be read elsewhere, or without end, when the folder is kept.
+def tidy(folder: Path, called: str) -> str:
+    """Removes, and says so, what would be read elsewhere, or without end, when the folder is kept.
+
+    That are links that leave the folder or lead to one that they are in, devices, FIFOs and
+    sockets: what the program has done is worth more than they are.
 
     Args:
         called: The variable that names the folder to the program, such as MODEL_DIR.
 
+    Returns:
+        What is not kept, as a sentence; empty for nothing.
+
     Raises:
-        StepFailed: A link leaves the folder, or leads to a folder that it is in; or there is a
-            device, a FIFO or a socket, or a folder that cannot be read.
+        StepFailed: One of them cannot be removed, there is a folder that cannot be read, or links
+            make the folder too deep or too large.
     """
     if folder.is_symlink() or not folder.is_dir():
         raise StepFailed(f"{called} is no folder any more")
     whole = folder.resolve()
+    left = _Left(whole, called)
     try:
-        _Left(whole, called).measure(whole)
+        left.measure(whole)
     except OSError as error:
         within = os.path.relpath(error.filename or whole, whole)
         raise StepFailed(f"{called}: {within!r} cannot be read: {error.strerror}") from None
+    if not left.removed:
+        return ""
+    for what in left.removed:
+        say(f"warning: {called}: {what} is not kept", sys.stdout)
+    more = len(left.removed) - NAMED
+    named = ", ".join(left.removed[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"not kept of {called}: {named}"
 
 
 class _Left:
     def __init__(self, whole: Path, called: str) -> None:
         self.whole, self.called = whole, called
+        self.removed: list[str] = []
         self._sizes: dict[Path, _Size] = {}
 
     def measure(self, folder: Path, above: int = 0) -> _Size:
@@ -60,7 +78,11 @@ class _Left:
         self._sizes[folder] = _UNKNOWN
         files, depth = 1, 1
         for item in os.scandir(folder):
-            path = self._meant(Path(item.path))
+            path = Path(item.path)
+            if what := self._unwanted(path):
+                self._remove(path, what)
+                continue
+            path = _target(path) if path.is_symlink() else path
             if not path.is_dir():
                 files += 1
                 continue
@@ -81,20 +103,30 @@ class _Left:
     def _too_deep(self) -> StepFailed:
         return StepFailed(f"{self.called} is more than {DEEPEST} folders deep, links followed")
 
-    def _meant(self, path: Path) -> Path:
-        """Returns a path, or where it leads if it is a link."""
+    def _unwanted(self, path: Path) -> str:
+        """Returns what is wrong with a path that cannot be kept; empty for nothing."""
         mode = path.lstat().st_mode
         within = str(path.relative_to(self.whole))
         if kind := _KINDS.get(stat.S_IFMT(mode)):
-            raise StepFailed(f"{self.called} holds {kind}, {within!r}, which cannot be kept")
+            return f"{kind}, {within!r}"
         if not stat.S_ISLNK(mode):
-            return path
-        if not (target := _target(path)).is_relative_to(self.whole):
+            return ""
+        target = _target(path)
+        if not target.is_relative_to(self.whole):
+            # What it means is not copied instead: this process may read what the program's may not.
+            return f"the link {within!r}, which leaves it for {str(path.readlink())!r}"
+        if path.parent.is_relative_to(target):
+            return f"the link {within!r} to a folder that it is in"
+        return ""
+
+    def _remove(self, path: Path, what: str) -> None:
+        try:
+            path.unlink()
+        except OSError as error:  # another user's folder
             raise StepFailed(
-                f"{self.called} holds a link that leaves it, {within!r} to "
-                f"{str(path.readlink())!r}; let the program copy what it means"
-            )
-        return target
+                f"{self.called} holds {what}, and it cannot be removed: {error.strerror}"
+            ) from None
+        self.removed.append(what)
 
 
 def _target(link: Path) -> Path:

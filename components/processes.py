@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 
+PROC = Path("/proc")
+
 
 def cpus() -> int:
     """Returns how many CPUs this process may use."""
@@ -96,6 +98,15 @@ def lack_of_memory(kills: int, peak: float) -> str:
     )
 
 
+def check_proc() -> None:
+    """Refuses a machine on which no process can be told from another, nor followed to its end."""
+    if not (PROC / "self").exists():
+        raise InputError(
+            f"{PROC} is not mounted here, by which processes are followed and ended; as root: "
+            f"mount -t proc proc {PROC}"
+        )
+
+
 def born(pid: int) -> str:
     """Returns when a process started, empty when there is none: a pid may have a new user.
 
@@ -103,8 +114,9 @@ def born(pid: int) -> str:
     A zombie has ended: in a container process 1 may never wait for it.
     """
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        state, *fields = (PROC / str(pid) / "stat").read_text().rpartition(") ")[2].split()
     except OSError:
+        check_proc()
         return ""
     return "" if state == "Z" else fields[18]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from trireme.components.errors import InputError, TriremeError, exit_in_words
-from trireme.components.home import home, unwritable
+from trireme.components.home import home, make_home, unwritable
 from trireme.components.packages.install import of_model
 from trireme.components.training.local.supervised import supervised
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import requests
 
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
+"""What a request may call the server, in its header Host."""
+
+BODY_LIMIT = 1 << 28  # bytes of a request; read as JSON it takes several times as much memory
 GRACE = 5.0  # seconds the server gets to finish its requests when it is ended
 START_LIMIT = 300.0  # seconds in which it has to have loaded the model
 ANSWER_LIMIT = 120.0  # seconds for one answer
@@ -31,6 +35,8 @@ POLL = 0.1  # seconds between two looks whether it listens
 TAIL = 20  # lines of its log that are shown when it ends by itself
 
 JSON = {"Content-Type": "application/json"}
+
+APP = ("--factory", "trireme.components.deployment.local_app:make")
 
 # A model's code is somebody's, and needs no way to the registry it came from.
 _WITHHELD = ("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_")
@@ -165,7 +171,8 @@ def started(files: Path, port: int, show: Callable[[str], None]) -> Iterator[Ser
 def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     """Returns what ``mlflow models serve --env-manager local`` ends in: uvicorn with MLflow's app.
 
-    That command takes as long to start as the server itself, and stays in memory beside it.
+    That command takes as long to start as the server itself, and stays in memory beside it. The app
+    is guarded, see ``local_app.py``.
     """
     from mlflow.pyfunc import scoring_server
 
@@ -174,7 +181,7 @@ def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
     if packages := of_model(files):
         kept["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, kept.get("PYTHONPATH")]))
-    return [sys.executable, "-m", *shlex.split(command)], kept
+    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], kept
 
 
 @contextmanager
@@ -182,7 +189,8 @@ def _log(port: int) -> Iterator[BinaryIO]:
     """Opens the log of a port, for one server: another that has the port will listen only later."""
     file = log_file(port)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_home()
+        file.parent.mkdir(exist_ok=True)
         log = file.open("ab", buffering=0)
     except OSError as error:
         raise unwritable(error) from None

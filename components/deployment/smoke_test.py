@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
-from trireme.components.deployment.serving import ServingFailed
+from trireme.components.deployment.serving import BODY_LIMIT, ServingFailed
 from trireme.components.errors import InputError
 from trireme.components.evaluation.held_out import held_out, predict_in_batches
 from trireme.components.evaluation.onnx_file import load_onnx
@@ -20,7 +20,8 @@ from trireme.components.home import home
 from trireme.components.training.result.trained import NotLoadable
 
 SAMPLES = 64  # held-out samples that are sent
-BATCH = 16  # samples in one request
+BATCH = 16  # samples in one request, where they are small
+CHARACTERS = 25  # of a number in a request, with what is between two
 SHOWN = 200  # characters of an answer that is none
 WORDS = "U"  # the kind of arrays of them
 
@@ -118,8 +119,9 @@ def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
     for inputs in samples:
         yield inputs[:1]
-        for start in range(1, len(inputs), BATCH):
-            yield inputs[start : start + BATCH]
+        size = min(BATCH, max(1, BODY_LIMIT // (CHARACTERS * max(1, inputs[:1].size))))
+        for start in range(1, len(inputs), size):
+            yield inputs[start : start + size]
 
 
 def _difference(answer: Any, expected: np.ndarray) -> float:

@@ -73,7 +73,7 @@ def run(
         status, lines = _followed(command, source.code, variables | tracking)
     if status:
         raise StepFailed(f"{called} {exit_in_words(status)}", lines)
-    left_files.check(directory, "EVALUATION_DIR")
+    left_files.tidy(directory, "EVALUATION_DIR")
 
 
 def _followed(program: list[str], directory: Path, variables: dict[str, str]) -> tuple[int, str]:

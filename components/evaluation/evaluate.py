@@ -111,7 +111,7 @@ def evaluate_with(
 
     judged = _judged(evaluated, min_accuracy, gate, champion)
     if directory.exists():  # with the champion's part, which may be of a program that failed
-        left_files.check(directory, "EVALUATION_DIR")
+        left_files.tidy(directory, "EVALUATION_DIR")
     return judged
 
 

@@ -2,6 +2,8 @@
 
 import re
 import statistics
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 _EPOCH = re.compile(r"\bepoch (\d+)(?:/\d+)?((?:[ ,]+[A-Za-z_][\w/]*[ =:]+[-+.\deE]+)+)")
@@ -27,24 +29,25 @@ def throughput(workspace: Path) -> float | None:
 
 def _figures(workspace: Path) -> dict[str, tuple[list[float], list[float]]]:
     for log in sorted((workspace / "steps" / "train").glob("*-0.log")):
-        if found := parsed(log.read_text(errors="replace")):
-            return found
+        with log.open(errors="replace") as lines:
+            if found := parsed(lines):
+                return found
     return {}
 
 
-def parsed(text: str) -> dict[str, tuple[list[float], list[float]]]:
+def parsed(lines: Iterable[str]) -> dict[str, tuple[list[float], list[float]]]:
     """Returns the figures of each epoch in a log by name: the epochs, and the values."""
     by_epoch: dict[str, dict[int, float]] = {}
-    for epoch, figures in _EPOCH.findall(text):
+    for epoch, figures in chain.from_iterable(map(_EPOCH.findall, lines)):
         for name, value in _FIGURE.findall(figures):
             try:
                 # After a restart an epoch may come again; the last time counts.
                 by_epoch.setdefault(name, {})[int(epoch)] = float(value)
             except ValueError:
                 continue
-    lines = {name: sorted(values.items()) for name, values in by_epoch.items()}
+    drawn = {name: sorted(values.items()) for name, values in by_epoch.items()}
     return {
         name: ([epoch for epoch, _ in line], [value for _, value in line])
-        for name, line in lines.items()
+        for name, line in drawn.items()
         if len(line) > 1
     }

@@ -108,7 +108,8 @@ def export(
 def _samples(trained: TrainedModel, inputs: np.ndarray) -> np.ndarray:
     """Returns as many samples as are compared, given that their answers have to fit into memory."""
     numbers = predict_in_batches(trained.predict, inputs[:1]).size
-    return inputs[: max(2, min(SAMPLES, ANSWER_LIMIT // numbers))]
+    most = min(SAMPLES, trained.largest_batch or SAMPLES)
+    return inputs[: max(2, min(most, ANSWER_LIMIT // numbers))]
 
 
 def _takes_shorter(trained: TrainedModel, inputs: np.ndarray) -> bool:

@@ -21,24 +21,28 @@ INLINE_LIMIT = 1 << 30  # bytes of weights that fit into the ONNX file itself (p
 def write(
     trained: TrainedModel, inputs: np.ndarray, any_length: bool, directory: Path
 ) -> Iterator[Path]:
-    """Writes ``model.pt2`` and ``model.onnx``, with a dynamic batch size."""
+    """Writes ``model.pt2`` and ``model.onnx``, with a dynamic batch size.
+
+    A network that takes no more than some samples at a time is written with that limit.
+    """
     import torch
 
-    program = _program(trained.network, inputs, any_length)
+    limit = trained.largest_batch
+    program = _program(trained.network, inputs, any_length, limit)
     torch.export.save(program, directory / "model.pt2")
     yield directory / "model.pt2"
     if trained.precision == "bfloat16":  # ONNX Runtime has hardly an operation for it on a CPU
-        program = _program(copy.deepcopy(trained.network).float(), inputs, any_length)
+        program = _program(copy.deepcopy(trained.network).float(), inputs, any_length, limit)
     _write_onnx(program, directory / "model.onnx")
     yield directory / "model.onnx"
 
 
 def _program(
-    network: "torch.nn.Module", inputs: np.ndarray, any_length: bool
+    network: "torch.nn.Module", inputs: np.ndarray, any_length: bool, largest_batch: int | None
 ) -> "torch.export.ExportedProgram":
     import torch
 
-    dynamic = {0: torch.export.Dim("batch", min=1)}
+    dynamic = {0: torch.export.Dim("batch", min=1, max=largest_batch)}
     if any_length:
         # Unlike a named one it takes the limits that it finds, such as a table of positions.
         dynamic[1] = torch.export.Dim.DYNAMIC

@@ -57,9 +57,11 @@ def describe_training(found: StepPicture, folder: Path) -> None:
     found.requested = requested_by(_manifest(folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)
     for log in sorted(folder.glob("*-0.log")):
-        if log.stat().st_size <= SIZE_LIMIT and (
-            figures := progress.parsed(log.read_text(errors="replace"))
-        ):
+        if log.stat().st_size > SIZE_LIMIT:
+            continue
+        with log.open(errors="replace") as lines:
+            figures = progress.parsed(lines)
+        if figures:
             found.printed = {name: Curve(*line, "epoch") for name, line in figures.items()}
             break
 

@@ -283,7 +283,9 @@ def write_for(
 ) -> None:
     """Writes the journal of a step that has ended and keeps none itself: somebody's own."""
     records: list[dict[str, Any]] = [{BEGUN: step, "time": began}]
-    said = [{"artifact": str(log), "folder": ""}, *([_error(error, True)] if error else [])]
+    logs = [*sorted(log.parent.glob(f"{log.stem}.*{log.suffix}")), log]  # of earlier attempts, too
+    said = [{"artifact": str(file), "folder": ""} for file in logs]
+    said += [_error(error, True)] if error else []
     records += [record | {"time": ended} for record in (*said, {"end": status})]
     path = journal_path(workspace, step)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -29,7 +29,11 @@ def cpu() -> str:
 
 def _model() -> str:
     """Returns what ``/proc/cpuinfo`` calls the CPU; empty where it has no name, as on ARM."""
-    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()

@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import threading
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,19 +81,27 @@ def default_uri(home: Path) -> str:
 def make(home: Path) -> None:
     """Makes the SQLite store in a data directory where there is none, whole or not at all.
 
-    MLflow makes it in many steps, and cannot go on where it was killed among them.
+    MLflow makes it in many steps, and cannot go on where it was killed among them. Only its owner
+    can read it, and its artifacts.
     """
     file, partial = home / "mlflow.db", home / "mlflow.db.partial"
+    artifacts = home / "mlartifacts"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    artifacts.mkdir(exist_ok=True)
+    with suppress(PermissionError):  # somebody else's, who shares them
+        artifacts.chmod(0o700)
+        if file.exists():
+            file.chmod(0o600)
     if file.exists():
         return
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     quiet()
-    home.mkdir(parents=True, exist_ok=True)
     for left in home.glob(f"{partial.name}*"):  # with SQLite's own files beside it
         left.unlink()
-    made = SqlAlchemyStore(f"sqlite:///{partial}", str(home / "mlartifacts"))
+    made = SqlAlchemyStore(f"sqlite:///{partial}", str(artifacts))
     made._dispose_engine()
+    partial.chmod(0o600)
     partial.rename(file)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote, urlsplit
 
 from trireme.components import progress
 from trireme.components.errors import StepFailed
@@ -183,8 +184,29 @@ def _log_metrics(
 def _log_artifact(path: Path, folder: str, run: Run) -> None:
     if path.is_dir():
         client.log_artifacts(run.step_id, str(path), folder or None)
-    elif path.is_file():
+    elif path.is_file() and not (path.suffix == ".log" and _linked(path, folder, run)):
         client.log_artifact(run.step_id, str(path), folder or None)
+
+
+def _linked(log: Path, folder: str, run: Run) -> bool:
+    """Links a log, which may be large, to where artifacts are files of this machine."""
+    # Nobody writes to it any more: another attempt has a file of its own.
+    root = client.get_run(run.step_id).info.artifact_uri
+    if root.startswith("file://"):
+        root = unquote(urlsplit(root).path)
+    if not root.startswith("/"):
+        return False
+    place = Path(root, folder)
+    partial = place / f"{log.name}.partial"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
+        partial.hardlink_to(log)
+        partial.replace(place / log.name)
+        partial.unlink(missing_ok=True)  # where that is the same file already
+    except OSError:  # as of another disk
+        return False
+    return True
 
 
 def _log_dataset(run_id: str, uri: str, fingerprint: str, context: str, **profile: int) -> None:

@@ -16,6 +16,7 @@ from trireme.components.cost import prices
 from trireme.components.errors import InputError, JobFailed
 from trireme.components.home import TRACKER, in_a_pod
 from trireme.components.json_values import whole, words
+from trireme.components.plain import plain
 from trireme.components.say import say
 from trireme.components.tracking import environment, journal, unsent_metrics
 from trireme.components.training import events, timeline
@@ -232,7 +233,7 @@ def train(
         raise bill.explained(error) from None
     else:
         bill.charge(seconds)
-        _keep(Path(job.model_dir), model)
+        not_kept = _keep(Path(job.model_dir), model)
     finally:
         checkpoints = Path(job.checkpoint_dir)
         places = [checkpoints / events.OF_CHECKPOINTS, checkpoints, Path(job.model_dir), model]
@@ -242,7 +243,7 @@ def train(
             journal.log_artifact(file, str(PurePosixPath(journal.EVENTS, path.parent)))
     if is_whole_run:
         journal.log_artifact(model, journal.MODEL)
-    journal.summarize(lines.last)
+    journal.summarize("; ".join(filter(None, [lines.last, not_kept])))
     return Trained(str(model), job.checkpoint_dir)
 
 
@@ -298,7 +299,7 @@ class _Lines(LivePrinter):
 def _last_word(lines: str) -> str:
     """Returns the last of a program's own lines that has a word; of very many, if it is late."""
     for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
-        words = line.strip()
+        words = plain(line).strip()
         # A ruler of dashes tells nothing.
         if any(map(str.isalnum, words)) and not _LIBRARY_LINE.match(words):
             return words[:SUMMARY]
@@ -309,6 +310,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     from trireme.components.training.local import installed, runner, usage
 
     installed.check(job)
+    _set_logs_aside(job, logs)
     _make_room(job)
     manifest = render(job)
     bill.open(manifest)
@@ -360,15 +362,17 @@ def _train_on_cluster(
     from trireme.components.training.cluster.trainer_status import TrainerStatus
     from trireme.components.training.preflight import wrapping
 
-    for file in logs.glob("*.log"):
-        file.unlink()  # of an earlier attempt, whose lines come again
     cluster, job = Cluster(), with_gpus(job, passthrough)
     manifest = render(job, operator_of(cluster, job))
     pass_through(manifest, passthrough)
     bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)
     (logs / "job.yaml").write_text(to_yaml(manifest))
-    if not submission.remove_replaced(cluster, manifest):
+    if submission.remove_replaced(cluster, manifest):
+        for file in _logs(job, logs):
+            file.unlink(missing_ok=True)  # of an earlier attempt, whose lines come again
+    else:
+        _set_logs_aside(job, logs)
         _make_room(job)
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
@@ -417,6 +421,25 @@ def _record_hang(said: str) -> None:
     journal.log_tags({"hang": said})
 
 
+def _logs(job: TrainingJob, logs: Path) -> list[Path]:
+    return [
+        logs / f"{role}-{index}.log"
+        for role, count in job.replica_counts.items()
+        for index in range(count)
+    ]
+
+
+def _set_logs_aside(job: TrainingJob, logs: Path) -> None:
+    """Renames the logs of an attempt before this one, and has the run keep those of all."""
+    for file in _logs(job, logs):
+        before = len([*logs.glob(f"{file.stem}.*.log")])
+        if file.exists():
+            before += 1
+            file.rename(file.with_name(f"{file.stem}.{before}.log"))
+        for number in range(1, before + 1):
+            journal.log_artifact(file.with_name(f"{file.stem}.{number}.log"), "logs")
+
+
 def _make_room(job: TrainingJob) -> None:
     """Makes the directories that the program writes to, its result's empty."""
     left = Path(job.model_dir)
@@ -429,17 +452,18 @@ def _make_room(job: TrainingJob) -> None:
         Path(directory).mkdir(parents=True, exist_ok=True)
 
 
-def _keep(left: Path, model: Path) -> None:
-    """Makes what a successful program left the run's model."""
+def _keep(left: Path, model: Path) -> str:
+    """Makes what a successful program left the run's model; returns what of it is not kept."""
     if not os.path.lexists(left):
         if model.exists():
-            return  # an earlier attempt of this step has done it
+            return ""  # an earlier attempt of this step has done it
         raise JobFailed("the program removed its MODEL_DIR, so there is no model")
-    left_files.check(left, "MODEL_DIR")
+    not_kept = left_files.tidy(left, "MODEL_DIR")
     shutil.rmtree(model, ignore_errors=True)
     flush(left)  # before anything says that training is done
     left.rename(model)
     fix_links(model, left)
+    return not_kept
 
 
 def fix_links(model: Path, before: Path) -> None:
@@ -478,6 +502,5 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_artifact(logs / report.NAME)
     if job.packages:
         journal.log_artifact(Path(job.packages) / journal.PACKAGES)
-    for role, count in job.replica_counts.items():
-        for index in range(count):
-            journal.log_artifact(logs / f"{role}-{index}.log", "logs")
+    for file in _logs(job, logs):
+        journal.log_artifact(file, "logs")

@@ -14,7 +14,7 @@ def ui(
 ) -> None:
     """Open MLflow's UI with the runs of this machine."""
     from trireme.components.deployment.serving import check_port
-    from trireme.components.home import home, unwritable
+    from trireme.components.home import home, make_home, unwritable
     from trireme.components.tracking.store import (
         TRAINING,
         UI_PORT,
@@ -31,7 +31,7 @@ def ui(
     check_port(port)
     check_reachable(uri)
     try:
-        home().mkdir(parents=True, exist_ok=True)
+        make_home()
     except OSError as error:
         raise unwritable(error) from None
     page = f"http://127.0.0.1:{port}/#/experiments{TRAINING}"
@@ -45,4 +45,5 @@ def ui(
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "PYTHONWARNINGS": "ignore",  # of MLflow's own code
     }
+    os.umask(0o077)  # where there is no database yet, the server makes it
     os.execve(command[0], command, os.environ | environment)

@@ -12,6 +12,7 @@ from pathlib import Path
 from trireme.components import extras
 from trireme.components.errors import InputError
 from trireme.components.home import home
+from trireme.components.processes import check_proc
 from trireme.components.tracking import machine, store
 from trireme.components.training.frameworks import FRAMEWORKS
 from trireme.pipelines.doctor import Fact, Verdict, ok
@@ -34,6 +35,10 @@ def facts() -> Iterator[Fact]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield ok(f"Trireme {_trireme()}, Python {python}, {machine.cpu()}, {memory:.0f} GiB of memory")
     yield _disk(home())
+    try:
+        check_proc()
+    except InputError as error:
+        yield Fact(Verdict.FAILED, str(error))
     yield _gpus()
     modules = {each.module: name for name, each in FRAMEWORKS.items() if each.module}
     for module, name in modules.items():

@@ -336,6 +336,8 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
     assert isinstance(first.end().error, JobFailed)
     for pod in pods:  # which no kubelet would end
         talkative.remove(pod)
+    log = tmp_path / "steps" / "train" / "master-0.log"
+    log.write_text("epoch 1/2\n")
     emptied = []
     make_room = launch._make_room
 
@@ -348,6 +350,7 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
     monkeypatch.setattr(launcher, "launch", lambda *_, **__: {})
     training(described).end()
     assert emptied == [True]
+    assert log.with_name("master-0.1.log").read_text() == "epoch 1/2\n"
 
 
 def test_a_job_waits_as_long_as_it_says(training, described, monkeypatch):

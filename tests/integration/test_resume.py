@@ -129,6 +129,10 @@ def test_a_resumed_run_says_that_the_code_has_changed(trireme, repository):
     resumed = trireme.run("resume", name)
     assert f"{code} has changed since; this goes on with the code of then, " in resumed.stdout
     assert "exited with status 4" in resumed.stderr
+    (parent,) = trireme.parents()
+    files = trireme.client.list_artifacts(trireme.nested(parent)["train"].info.run_id, "logs")
+    kept = {file.path for file in files}
+    assert kept == {"logs/master-0.1.log", "logs/master-0.2.log", "logs/master-0.log"}
 
 
 def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):

@@ -1,12 +1,13 @@
 """trireme serve: a registered model answers real requests."""
 
+import http.client
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import mlflow.onnx
@@ -116,6 +117,35 @@ def test_what_it_prints_works_when_pasted_and_sigterm_ends_it(served, trireme):
     assert process.wait(timeout=30) == 128 + signal.SIGTERM
     assert trireme.wait_for_no_processes() == []
     assert list(trireme.home.glob("trireme-*")) == []
+
+
+def test_only_requests_to_this_machine_of_bounded_size_are_answered(served):
+    _, output = served()
+    port = int(output.split("http://127.0.0.1:")[1].split("/")[0])
+
+    def status(host, length=None, *parts):
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            connection.putrequest("POST", "/invocations", skip_host=True)
+            connection.putheader("Host", host)
+            connection.putheader("Content-Type", "application/json")
+            if length is None:
+                connection.putheader("Transfer-Encoding", "chunked")
+            else:
+                connection.putheader("Content-Length", str(length))
+            connection.endheaders()
+            with suppress(ConnectionError):  # it need not read all that it refuses
+                for part in parts:
+                    connection.send(part)
+            return connection.getresponse().status
+
+    body = json.dumps({"inputs": INPUTS.tolist()}).encode()
+    for host in ("127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST"):
+        assert status(host, len(body), body) == 200
+    for host in ("evil.example.org", f"evil.example.org:{port}", "127.0.0.1.example.org", ""):
+        assert status(host, len(body), body) == 400
+    assert status("localhost", serving.BODY_LIMIT + 1) == 413
+    chunk = b"%x\r\n%b\r\n" % (1 << 24, bytes(1 << 24))
+    assert status("localhost", None, *[chunk] * (serving.BODY_LIMIT // (1 << 24) + 1)) == 413
 
 
 def test_no_server_is_left_when_the_command_is_killed(served, trireme):

@@ -286,6 +286,23 @@ def export_network(tmp_path, code, destination, network, x) -> dict[str, str]:
     return params
 
 
+@pytest.mark.parametrize("most", [8, 1024])
+def test_a_program_with_a_largest_batch_is_exported_with_it(tmp_path, data, destination, most):
+    (tmp_path / "model").mkdir()
+    batch = torch.export.Dim("b", min=1, max=most)
+    network = torch.nn.Linear(4, 3)
+    program = torch.export.export(network, (torch.ones(4, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, tmp_path / "model" / "model.pt2")
+    source = Source(tmp_path / "model", tmp_path, "train.py")
+    inputs = np.load(data / "test.npz")["x"]
+    assert np.allclose(source.load().predict(inputs), answers(network, inputs), atol=1e-6)
+    assert export(source, data, "bounded", destination).samples == min(most, exporting.SAMPLES)
+    written = torch.export.load(destination / "model.pt2")
+    assert [limits.upper for limits in written.range_constraints.values()] == [most]
+    onnx, found = reloaded_answers(destination, inputs[:most])
+    assert np.allclose(onnx, found, atol=1e-5)
+
+
 def reloaded_answers(destination, inputs) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(
         destination / "model.onnx", providers=["CPUExecutionProvider"]

@@ -84,7 +84,8 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
         ):
             lines("worker-0", line)
         lines("worker-1", "I am another")
-    assert lines.last == "I am at step 4000"
+        lines("worker-0", "\x1b[32mI am at step 5000\x1b[0m")
+    assert lines.last == "I am at step 5000"
     assert "The tasks have crashed" in capsys.readouterr().out
 
 
@@ -339,6 +340,31 @@ def test_a_failed_program_leaves_no_model_and_keeps_that_of_before(train, worksp
     with pytest.raises(JobFailed):
         train("import os, sys; open(os.environ['MODEL_DIR'] + '/bad', 'w').close(); sys.exit(3)")
     assert [file.name for file in (workspace / "model").iterdir()] == ["good"]
+
+
+def test_the_logs_of_all_attempts_are_kept(train, workspace):
+    kept: list[str] = []
+    for attempt in ("first", "second", "third"):
+        with journal.opened(workspace, "train"), contextlib.suppress(JobFailed):
+            train(f"import sys; print('{attempt}'); sys.exit({attempt != 'third'})")
+        files = [record for record in journal.read(workspace, "train") if "artifact" in record]
+        kept = [record["artifact"] for record in files if record["folder"] == "logs"]
+    said = {Path(file).name: Path(file).read_text() for file in kept}
+    assert said == {
+        "master-0.1.log": "first\n",
+        "master-0.2.log": "second\n",
+        "master-0.log": "third\n",
+    }
+
+
+def test_the_logs_of_all_attempts_of_a_step_of_somebody_s_own_are_kept(tmp_path):
+    folder = journal.journal_path(tmp_path, "count").parent
+    folder.mkdir(parents=True)
+    for name in ("output.1.log", "output.2.log", "output.log"):
+        (folder / name).touch()
+    journal.write_for(tmp_path, "count", "FINISHED", None, folder / "output.log", 1.0, 2.0)
+    kept = [record.get("artifact") for record in journal.read(tmp_path, "count")]
+    assert kept[:3] == [str(folder / f"output{n}.log") for n in (".1", ".2", "")]
 
 
 def test_a_program_that_removes_its_model_has_failed(train):

@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from trireme.components import processes
 from trireme.components.errors import TriremeError
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.targets.local import runs as local_runs
@@ -247,6 +248,81 @@ def test_the_steps_of_a_run_of_version_0_1_0_are_known(kept, untracked):
     assert kept("one").before == {"checkout": step}
 
 
+def test_without_proc_a_run_is_one_sentence_and_nothing_is_made(
+    trireme, kept, untracked, monkeypatch, tmp_path
+):
+    kept("over").end("FINISHED")
+    kept("one")
+    monkeypatch.setattr(processes, "PROC", tmp_path / "proc")
+    (tmp_path / "job.yaml").write_text("name: small\nframework: pytorch\nmodule: this\n")
+    said = (
+        f"error: {tmp_path}/proc is not mounted here, by which processes are followed and ended; "
+        f"as root: mount -t proc proc {tmp_path}/proc\n"
+    )
+    job = ("job", "submit", str(tmp_path / "job.yaml"), "--local")
+    for command in (("run", "pytorch-training"), job, ("status", "one")):
+        assert trireme(*command)[::2] == (2, said)
+    assert trireme("status", "over")[0] == 0
+    assert [*untracked.iterdir()] == [untracked / "runs"]
+    assert {run.name for run in (untracked / "runs").iterdir()} == {"over", "one"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"layout": 2, "state": "FAILED", "started": 1, "pid": 1, "born": ""}',
+        '{"state": "running", "started": 1}',
+        '{"status": "FAILED", "began": "2025-01-01"}',
+        '{"state": "FAILED", "started": "yesterday", "pid": 1, "born": ""}',
+        '{"state": "FAILED", "started": 1, "pid": 1, "born": "", "error": ["no"]}',
+        '{"state": "FAILED", "started": 1, "pid": 1, "born": "", "steps": []}',
+        "[]",
+        "cut o",
+    ],
+)
+def test_a_run_of_another_layout_is_one_sentence_and_the_others_are_listed(
+    trireme, kept, untracked, record
+):
+    kept("new").end("FINISHED")
+    kept("old")
+    file = untracked / "runs" / "old" / "run.json"
+    file.write_text(record)
+    said = (
+        f"{file}: is of another version of Trireme, or damaged; that version reads it, or remove "
+        f"{file.parent} and start anew\n"
+    )
+    status, output, errors = trireme("list")
+    assert (status, errors) == (0, f"warning: {said}")
+    assert [line.split()[0] for line in output.splitlines()] == ["NAME", "new"]
+    for command in ("status", "resume", "logs", "cancel"):
+        assert trireme(command, "old")[::2] == (2, f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"step": "train", "status": "FAILED"}', '{"pid": "7", "born": ""}', "[]"]
+)
+def test_steps_of_another_layout_are_one_sentence(trireme, kept, untracked, line):
+    kept("old").end("FAILED")
+    file = untracked / "runs" / "old" / local_runs.STEPS
+    file.write_text(f"{line}\n")
+    for place in ("pipeline.yaml", "parameters.json"):
+        (untracked / "runs" / "old" / place).write_text("{}")
+    status, _, errors = trireme("status", "old")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"error: {file}: is of another version of Trireme" in errors
+
+
+def test_parameters_of_another_layout_are_one_sentence(trireme, kept, untracked):
+    kept("old", train="").end("FAILED")
+    (untracked / "runs" / "old" / "pipeline.yaml").touch()
+    file = untracked / "runs" / "old" / "parameters.json"
+    for content in ("[1]", "cut o"):
+        file.write_text(content)
+        status, _, errors = trireme("resume", "old")
+        assert (status, errors.count("\n")) == (2, 1)
+        assert f"error: {file}: is of another version of Trireme" in errors
+
+
 def test_a_run_that_goes_on_keeps_the_logs_of_what_is_done(kept, untracked):
     one = kept("one", checkout="a", dataset="b", train="c")
     for step, state in (("checkout", "FINISHED"), ("dataset", "FINISHED"), ("train", "FAILED")):
@@ -328,7 +404,10 @@ def test_what_cannot_be_resumed_is_one_sentence(trireme, kept, untracked):
     sentence = f"error: run three: cannot be resumed: there is no {place}; start a new run\n"
     assert trireme("resume", "three")[::2] == (2, sentence)
     place.write_text("")
-    sentence = sentence.replace("pipeline.yaml", "workspace")
+    sentence = sentence.replace("pipeline.yaml", "parameters.json")
+    assert trireme("resume", "three")[::2] == (2, sentence)
+    place.with_name("parameters.json").write_text("{}")
+    sentence = sentence.replace("parameters.json", "workspace")
     assert trireme("resume", "three")[::2] == (2, sentence)
 
 

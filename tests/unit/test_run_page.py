@@ -123,6 +123,14 @@ def test_the_words_of_what_failed_are_there_and_nothing_that_is_said_is_markup()
     assert "line 60" not in last and last.count("\n") < page.LINES
 
 
+def test_the_colours_of_what_a_program_printed_are_not_shown():
+    said = "\x1b[32mdone\x1b[0m \u202egnp.exe"
+    found = shown(a_picture("FAILED", error=said, result=said, last_lines=said))
+    assert any("done gnp.exe" in text for text in found.texts)
+    text = page.render(a_picture("FAILED", error=said, result=said, last_lines=said))
+    assert not {"\x1b", "\u202e"} & {*text}
+
+
 def test_a_run_that_went_on_after_a_failure_has_not_failed():
     found = shown(a_picture(error="too wide"))  # as a sweep does after that of a trial
     assert "Finished" in found.texts and "What failed: train" in found.texts

@@ -22,7 +22,7 @@ RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""
 
 LOST = 2
-"""How often a job is made anew whose replicas its cluster has taken away; ``retries`` are others."""
+"""How often a job is made anew whose replicas its cluster takes away, apart from ``retries``."""
 
 LAST_CALL = 20.0  # seconds to try to delete a job that is to run no longer
 

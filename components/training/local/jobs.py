@@ -16,11 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from trireme.components import progress, yaml_text
+from trireme.components import kept_record, progress, yaml_text
 from trireme.components.errors import Cancelled, InputError, TriremeError
 from trireme.components.file_lock import FileLock, is_held
 from trireme.components.patience import wait_for
-from trireme.components.processes import born, process_of
+from trireme.components.processes import born, check_proc, process_of
 from trireme.components.signals import from_a_terminal, handled
 from trireme.components.training import events
 from trireme.components.training.advice import at_end
@@ -41,6 +41,16 @@ PROGRESS = "progress.json"
 
 LOCK = "job.lock"
 """The lock of the process that runs a job."""
+
+_FIELDS: dict[str, kept_record.Kind] = {
+    "kind": str,
+    "state": str,
+    "started": kept_record.NUMBER,
+    "pid": int,
+    "born": str,
+}
+_MORE: dict[str, kept_record.Kind] = {"seconds": kept_record.NUMBER, "reason": str}
+"""What a job's ``state.json`` must have, and may have."""
 
 POLL = 0.2  # seconds between two looks at a job that is followed
 MOMENT = 5.0  # seconds that a job whose replicas have ended may take to say how
@@ -79,6 +89,7 @@ class LocalJob:
 @contextmanager
 def make_directory(home: Path, name: str) -> Iterator[Path]:
     """Makes the directory of a job, which says from the first moment on that it runs."""
+    check_proc()
     directory = home / name
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -161,7 +172,7 @@ def run(
 
 def all_jobs(home: Path) -> list[LocalJob]:
     """Returns the jobs of this machine, the latest first."""
-    found = filter(None, (_read(file.parent) for file in home.glob("*/state.json")))
+    found = kept_record.readable((file.parent for file in home.glob("*/state.json")), _read)
     return sorted(found, key=lambda job: job.started, reverse=True)
 
 
@@ -282,6 +293,7 @@ def _recorded(directory: Path, kind: str) -> Iterator[None]:
 
 def _begun(kind: str) -> dict[str, Any]:
     process = {"pid": os.getpid(), "born": born(os.getpid()), "host": socket.gethostname()}
+    process |= {"layout": kept_record.LAYOUT}
     return {"kind": kind, "state": "running", "started": time.time()} | process
 
 
@@ -303,9 +315,8 @@ def _state(directory: Path) -> dict[str, Any]:
 
 def _read(directory: Path) -> LocalJob | None:
     """Returns the job of a directory, if it is one."""
-    try:
-        record = _state(directory)
-    except (OSError, ValueError):  # it is being made, or removed
+    record = kept_record.read(directory / "state.json", _FIELDS, _MORE)
+    if record is None:  # it is being made, or removed
         return None
     state = record["state"]
     if state == "running" and not is_held(directory / LOCK):

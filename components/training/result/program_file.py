@@ -57,17 +57,17 @@ def check(file: Path) -> None:
         if _BEFORE_2_8 in packed.namelist():
             raise ValueError("torch 2.7 or earlier has saved it; save it again with a later one")
     # As torch reads it, which may be something else where names are doubled.
-    archive = PT2ArchiveReader(str(file))
+    reader = PT2ArchiveReader(str(file))
     objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
     refused = (
         constants.AOTINDUCTOR_DIR,
         *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
     )
-    for name in archive.get_file_names():
+    for name in reader.get_file_names():
         if name.startswith(refused):
             raise ValueError(f"it holds {name}, and only tensors and operations are loaded")
         if name.startswith(constants.MODELS_DIR) or name.endswith(".json"):
-            for key, text in _texts(json.loads(archive.read_bytes(name))):
+            for key, text in _texts(json.loads(reader.read_bytes(name))):
                 if not _is_harmless(key, text):
                     raise ValueError(
                         f"its {key or 'key'} {text[:80]!r} is not loaded: it may be code"

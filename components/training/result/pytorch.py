@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +22,8 @@ WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 def load_program(file: Path) -> TrainedModel:
     """Loads a program that ``torch.export.save`` wrote."""
-    return as_trained(read(file, "an exported program", load_exported).module())
+    program = read(file, "an exported program", load_exported)
+    return as_trained(program.module(), _largest_batch(program))
 
 
 def load_exported(file: Path) -> "torch.export.ExportedProgram":
@@ -62,19 +63,33 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     return as_trained(in_float32(network.eval()))
 
 
-def as_trained(network: "torch.nn.Module") -> TrainedModel:
+def _largest_batch(program: "torch.export.ExportedProgram") -> int | None:
+    """Returns the most samples that a program was exported for; None for any number."""
+    inputs = program.graph_signature.user_inputs
+    tensors = [node.meta["val"] for node in program.graph.nodes if node.name in inputs]
+    shape: Sequence[object] = getattr(tensors[0], "shape", ()) if tensors else ()
+    first = str(shape[0]) if shape else ""
+    most = [
+        limits.upper for size, limits in program.range_constraints.items() if str(size) == first
+    ]
+    return int(most[0]) if most and most[0].is_Integer else None
+
+
+def as_trained(network: "torch.nn.Module", largest_batch: int | None = None) -> TrainedModel:
     """Returns a network as the later steps see it."""
     import torch
 
     def predict(inputs: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            output = network(torch.from_numpy(inputs))
-        if not isinstance(output, torch.Tensor):
-            raise no_tensor(output)
-        return output.numpy()
+            parts = torch.from_numpy(inputs).split(largest_batch or max(len(inputs), 1))
+            outputs = [network(part) for part in parts]
+        for output in outputs:
+            if not isinstance(output, torch.Tensor):
+                raise no_tensor(output)
+        return torch.cat(outputs).numpy() if len(outputs) > 1 else outputs[0].numpy()
 
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return TrainedModel("pytorch", network, predict, weights, _precision(network))
+    return TrainedModel("pytorch", network, predict, weights, _precision(network), largest_batch)
 
 
 def in_float32(network: "torch.nn.Module") -> "torch.nn.Module":

@@ -22,6 +22,8 @@ class TrainedModel:
 
     Attributes:
         precision: What it computes with: float64, float32, float16 or bfloat16.
+        largest_batch: How many samples the network takes at a time, where it has a limit;
+            ``predict`` takes any number.
     """
 
     framework: str
@@ -29,6 +31,7 @@ class TrainedModel:
     predict: Predict
     weights: int
     precision: str = "float32"
+    largest_batch: int | None = None
 
 
 def no_tensor(output: Any) -> NotLoadable:

@@ -42,7 +42,9 @@ def prunable(
         remove = partial(jobs.delete, place, job.name)
         found.append(Prunable(f"job {job.name}", job.ended_at, _size(job.directory), remove))
     gone = {*(run.directory for run in old), *(job.directory for job in old_jobs)}
-    used = set(_used(run.workspace for run in latest if run.directory not in gone))
+    # Also of runs whose records another version has written.
+    kept = (folder for folder in _folders(home() / "runs") if folder not in gone)
+    used = set(_used(folder / "workspace" for folder in kept))
     used |= set(_used(folder for folder in place.glob("*") if folder not in gone))
     found += _unused(used, before, cache_limit)
     return found + (_records(before, gone) if records else [])

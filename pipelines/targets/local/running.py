@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trireme.components import kept_record
 from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.components.file_lock import FileLock
 from trireme.components.finish import outcome, webhook
-from trireme.components.home import home, unwritable
-from trireme.components.processes import cpus
+from trireme.components.home import home, make_home, unwritable
+from trireme.components.processes import check_proc, cpus
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal, store
@@ -35,6 +36,9 @@ from trireme.pipelines.targets.local.steps import Steps
 AT_ONCE = "at-once.json"
 """How many steps of a run run at the same time, in its directory; null: as there are CPUs."""
 
+PARAMETERS = "parameters.json"
+"""The arguments of a run in its directory."""
+
 PIPELINE = "pipeline.yaml"
 """The pipeline of a run in its directory, as kfp compiled it."""
 
@@ -47,14 +51,16 @@ def run(pipeline: Pipeline, arguments: dict[str, Any], name: str, console: Conso
 
 def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     """Makes the directory of a run, with all that it takes to run it."""
+    check_proc()
     store.check_writable(store.uri())
     directory = home() / "runs" / name
     try:
+        make_home()
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
         (directory / "workspace").mkdir()
         for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
             (directory / lock).touch()
-        (directory / "parameters.json").write_text(json.dumps(arguments, indent=2) + "\n")
+        (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
         (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
         writing.write(pipeline.graph, directory / PIPELINE)
     except OSError as error:
@@ -64,9 +70,12 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
 
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Returns what ``prepare`` has left: a pipeline and its arguments."""
-    arguments = json.loads((directory / "parameters.json").read_text())
-    kept = directory / AT_ONCE
-    at_once = json.loads(kept.read_text()) if kept.exists() else None
+    given, kept = directory / PARAMETERS, directory / AT_ONCE
+    try:
+        arguments = dict(json.loads(given.read_text()))
+        at_once = json.loads(kept.read_text()) if kept.exists() else None
+    except (ValueError, TypeError):
+        raise kept_record.of_another_version(given) from None
     return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 
 
@@ -87,7 +96,7 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
 
 def _resume(run: local_runs.LocalRun, lock: FileLock, console: Console) -> Result:
     run.check_resume()
-    for place in (run.directory / PIPELINE, run.workspace):
+    for place in (run.directory / PIPELINE, run.directory / PARAMETERS, run.workspace):
         if not place.exists():
             raise InputError(
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components import file_lock, progress
+from trireme.components import file_lock, kept_record, progress
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.file_lock import FileLock
 from trireme.components.home import home
@@ -60,6 +60,19 @@ STEPS_LOCK = "steps.lock"
 """
 
 
+_FIELDS: dict[str, kept_record.Kind] = {"state": str, "started": kept_record.NUMBER}
+_PROCESS: dict[str, kept_record.Kind] = {"pid": int, "born": str}
+_MORE: dict[str, kept_record.Kind] = _PROCESS | {
+    "seconds": kept_record.NUMBER,
+    "cwd": str,
+    "error": list,
+    "steps": dict,
+}
+"""What a run's ``run.json`` must have, and may have."""
+
+_OF_A_STEP: dict[str, kept_record.Kind] = {"state": str, "seconds": kept_record.NUMBER}
+
+
 class Record:
     """What a run keeps of itself in its directory while it runs.
 
@@ -79,6 +92,7 @@ class Record:
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
         self.before: dict[str, Any] = _ended(directory, before, of_every_attempt=True)
         self._content: dict[str, Any] = {
+            "layout": kept_record.LAYOUT,
             "state": "running",
             "started": before.get("started", time.time()),
             "pid": os.getpid(),
@@ -162,11 +176,19 @@ def _ended(
                 line = json.loads(text)
             except ValueError:  # an end alone, or a line that was cut off
                 continue
+            if not isinstance(line, dict) or not _fits(line):
+                raise kept_record.of_another_version(directory / STEPS)
             if "attempt" in line and not of_every_attempt:
                 ended = {}
             elif "step" in line:
                 ended[line.pop("step")] = line
     return ended
+
+
+def _fits(line: dict[str, Any]) -> bool:
+    return "step" not in line or all(
+        isinstance(line.get(name), kind) for name, kind in _OF_A_STEP.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +256,8 @@ class LocalRun(Run):
 
 def latest() -> list[LocalRun]:
     """Returns the runs of this machine, the newest first."""
-    found = filter(None, (_read(file.parent) for file in (home() / "runs").glob("*/run.json")))
+    folders = (file.parent for file in (home() / "runs").glob("*/run.json"))
+    found = kept_record.readable(folders, _read)
     return sorted(found, key=lambda run: run.created, reverse=True)
 
 
@@ -328,11 +351,13 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
 
 def _read(directory: Path, *, is_held: bool = False) -> LocalRun | None:
     """Returns the run of a directory, if it is one; see ``find``."""
-    try:
-        record = json.loads((directory / "run.json").read_text())
-    except (OSError, ValueError):
+    record = kept_record.read(directory / "run.json", _FIELDS, _MORE)
+    if record is None:
         return None
-    state = record["state"]
+    error, state = record.get("error"), record["state"]
+    has_process = state != "running" or record.keys() >= _PROCESS.keys()
+    if not has_process or (error is not None and len(error) != 3):
+        raise kept_record.of_another_version(directory / "run.json")
     if state == "running" and (is_held or not file_lock.is_held(directory / LOCK)):
         state = "lost"
     ended = time.time() if state == "running" else _last_sign(directory)
@@ -344,7 +369,7 @@ def _read(directory: Path, *, is_held: bool = False) -> LocalRun | None:
         seconds=record.get("seconds", ended - record["started"]),
         record=record,
         started_in=Path(record.get("cwd", ".")),
-        error=TriremeError(*record["error"]) if "error" in record else None,
+        error=TriremeError(*error) if error else None,
     )
 
 

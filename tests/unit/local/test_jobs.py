@@ -156,7 +156,9 @@ def test_a_record_that_cannot_be_read_is_no_job_and_in_nobodys_way(run, home):
     (home / "half").mkdir()
     (home / "half" / "state.json").write_text("")
     assert [job.name for job in jobs.all_jobs(home)] == ["digits"]
-    for name in ("half", "none", "../jobs/digits"):
+    with pytest.raises(InputError, match=r"half/state\.json: is of another version of Trireme"):
+        jobs.find(home, "half")
+    for name in ("none", "../jobs/digits"):
         with pytest.raises(InputError, match="there is no such job"):
             jobs.find(home, name)
 

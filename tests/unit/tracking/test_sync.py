@@ -65,6 +65,42 @@ def test_everything_recorded_arrives_where_it_belongs(
     assert artifacts(client, run.pipeline_id) == []
 
 
+def test_a_log_is_on_the_disk_once_where_artifacts_are_files_here(client, run, workspace, tmp_path):
+    log = tmp_path / "master-0.log"
+    log.write_text("epoch 1\n")
+    for _ in range(2):  # a step may be brought again
+        with journal.opened(workspace, "train"):
+            journal.log_artifact(log, "logs")
+        sync(workspace, "train", run)
+        assert artifacts(client, run.step_id, "logs") == ["logs/master-0.log"]
+    assert log.stat().st_nlink == 2
+    log.rename(tmp_path / "master-0.1.log")  # as the next attempt does
+    log.write_text("epoch 2\n")
+    with journal.opened(workspace, "train"):
+        journal.log_artifact(log, "logs")
+    sync(workspace, "train", run)
+    kept = client.download_artifacts(run.step_id, "logs/master-0.log")
+    assert Path(kept).read_text() == "epoch 2\n"
+    assert (tmp_path / "master-0.1.log").read_text() == "epoch 1\n"
+
+
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError])
+def test_a_log_that_cannot_be_linked_is_copied(
+    client, run, workspace, tmp_path, monkeypatch, error
+):
+    def hardlink_to(self, target):  # as on another disk
+        raise error
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    log = tmp_path / "master-0.log"
+    log.write_text("epoch 1\n")
+    with journal.opened(workspace, "train"):
+        journal.log_artifact(log, "logs")
+    sync(workspace, "train", run)
+    assert artifacts(client, run.step_id, "logs") == ["logs/master-0.log"]
+    assert log.stat().st_nlink == 1
+
+
 def test_a_dataset_is_an_input_of_the_run(client, run, workspace):
     fingerprint = f"sha256:{64 * 'a'}"
     with journal.opened(workspace, "dataset"):
