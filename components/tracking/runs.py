@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from trireme.components.home import TRACKER
 from trireme.components.say import say
 from trireme.components.tracking import journal, machine, on_kubeflow
 from trireme.components.tracking.batch import log
-from trireme.components.tracking.client import PARENT, client, once
+from trireme.components.tracking.client import PARENT, client, once, patiently
 from trireme.components.tracking.store import reason_of
 from trireme.components.whole_file import NO_LINKS
 
@@ -77,8 +78,13 @@ def create(
     return str(made.info.run_id)
 
 
+SOON = 5.0  # seconds that the store of MLflow's artifacts may be away when a run is opened
+
+
 def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
     """Records on a pipeline's run what it runs and with what."""
+    from mlflow import MlflowClient
+
     tags = {
         "pipeline": pipeline,
         "mlflow.source.name": f"trireme run {pipeline}",
@@ -86,7 +92,11 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
         "cpu": machine.cpu(),
     }
     log(run_id, params=params, tags=tags)
-    client.log_text(run_id, machine.packages(), machine.PACKAGES)
+    list_packages = partial(MlflowClient().log_text, run_id, machine.packages(), machine.PACKAGES)
+    try:
+        patiently(list_packages, SOON)
+    except (TrackingUnavailable, client.refusal) as error:
+        say(f"warning: MLflow takes the run, and none of its files: {reason_of(error)}")
 
 
 def is_ours() -> bool:

@@ -46,10 +46,13 @@ _FIELDS: dict[str, kept_record.Kind] = {
     "kind": str,
     "state": str,
     "started": kept_record.NUMBER,
+}
+_MORE: dict[str, kept_record.Kind] = {
     "pid": int,
     "born": str,
+    "seconds": kept_record.NUMBER,
+    "reason": str,
 }
-_MORE: dict[str, kept_record.Kind] = {"seconds": kept_record.NUMBER, "reason": str}
 """What a job's ``state.json`` must have, and may have."""
 
 POLL = 0.2  # seconds between two looks at a job that is followed

@@ -23,6 +23,7 @@ from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
 from trireme.pipelines.targets.base import Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # of any object
 LIMIT = 20  # workflows that are listed
 
 _STATES = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED", "": "pending"}
@@ -114,7 +115,8 @@ def delete(cluster: Cluster, workflow: Workflow) -> None:
 
 def find(cluster: Cluster, name: str) -> Workflow:
     """Returns a workflow."""
-    if found := cluster.find(WORKFLOWS, name, cluster.namespace):
+    # What no object can be called would be another path to the API server.
+    if _NAME.fullmatch(name) and (found := cluster.find(WORKFLOWS, name, cluster.namespace)):
         return _read(found)
     raise InputError(
         f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target argo' "

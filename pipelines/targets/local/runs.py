@@ -61,8 +61,9 @@ STEPS_LOCK = "steps.lock"
 
 
 _FIELDS: dict[str, kept_record.Kind] = {"state": str, "started": kept_record.NUMBER}
-_PROCESS: dict[str, kept_record.Kind] = {"pid": int, "born": str}
-_MORE: dict[str, kept_record.Kind] = _PROCESS | {
+_MORE: dict[str, kept_record.Kind] = {
+    "pid": int,
+    "born": str,
     "seconds": kept_record.NUMBER,
     "cwd": str,
     "error": list,
@@ -355,8 +356,7 @@ def _read(directory: Path, *, is_held: bool = False) -> LocalRun | None:
     if record is None:
         return None
     error, state = record.get("error"), record["state"]
-    has_process = state != "running" or record.keys() >= _PROCESS.keys()
-    if not has_process or (error is not None and len(error) != 3):
+    if error is not None and len(error) != 3:
         raise kept_record.of_another_version(directory / "run.json")
     if state == "running" and (is_held or not file_lock.is_held(directory / LOCK)):
         state = "lost"
