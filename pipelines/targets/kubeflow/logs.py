@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pods import failure
-from trireme.components.kubernetes.step_pods import CONTAINER, driven_by, step_of
+from trireme.components.kubernetes.step_pods import CONTAINER, driven_by, node_of, step_of, untried
 from trireme.components.step_names import is_of
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.kubeflow.reading import Run
@@ -39,5 +39,6 @@ def drivers(found: list[pod_logs.Pod]) -> list[pod_logs.Named]:
 
 
 def failed(drivers: list[pod_logs.Named]) -> list[pod_logs.Named]:
-    """Returns those that have failed."""
-    return [(task, pod) for task, pod in drivers if failure(pod, CONTAINER)]
+    """Returns those whose last try has failed."""
+    last = {untried(node_of(pod)): (task, pod) for task, pod in drivers}
+    return [each for each in last.values() if failure(each[1], CONTAINER)]

@@ -18,6 +18,7 @@ import yaml
 
 from trireme.components import last_words
 from trireme.components.errors import InputError
+from trireme.components.training.description import names
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.kubeflow import logs
 
@@ -32,10 +33,12 @@ class ApiServer(BaseHTTPRequestHandler):
     logs: dict[str, list[str]]
     workflows: list[dict]
     claims: list[str]
+    jobs: list[dict]
     asked: list[tuple[str, dict]]
     sent: list[str]
 
     def do_DELETE(self):
+        self.jobs[:] = [job for job in self.jobs if job["metadata"]["name"] not in self.path]
         self._take()
 
     def do_PATCH(self):
@@ -67,8 +70,9 @@ class ApiServer(BaseHTTPRequestHandler):
             is_there = url.path.rpartition("/")[2] in self.claims
             self._answer(200 if is_there else 404, json.dumps(NOT_THERE))
             return
-        if "/pods" not in url.path:  # there are no training jobs, and no Events
-            self._answer(200, json.dumps({"items": []}))
+        if "/pods" not in url.path:  # there are no Events
+            jobs = self.jobs if url.path.endswith("/pytorchjobs") else []
+            self._answer(200, json.dumps({"items": jobs}))
             return
         before, _, after = url.path.rpartition("/pods")
         namespace, name = before.rpartition("/")[2], after.split("/")
@@ -123,7 +127,7 @@ def pods(tmp_path, kubeflow, monkeypatch):
     """An API server that the KUBECONFIG leads to; returns its pods and their logs."""
 
     class Handler(ApiServer):
-        pods, logs, workflows, claims, asked, sent = [], {}, [], [], [], []
+        pods, logs, workflows, claims, jobs, asked, sent = [], {}, [], [], [], [], []
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -301,6 +305,99 @@ def test_the_logs_are_followed_until_the_run_has_ended(trireme, pods, kubeflow, 
     ]
     status, _, errors = trireme("logs", "-f", run["run_id"], *THERE, "--step", "nothing")
     assert (status, errors.count("\n")) == (2, 1)
+
+
+def waiting_pod(run, node):
+    pod = a_pod(run, node, at=1)
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    pod["status"] = {
+        "phase": "Pending",
+        "initContainerStatuses": [{"name": "init", "state": {"waiting": waiting}}],
+    }
+    return pod
+
+
+def test_it_is_said_why_a_pod_does_not_start(trireme, pods, kubeflow, run):
+    run["left"] = [("RUNNING", {"train": "RUNNING"})] * 3
+    pods.pods.append(waiting_pod(run, "flow.root.train.executor"))
+    status, output, _ = trireme("status", run["run_id"], *THERE)
+    assert status == 0
+    assert re.search("^train +running .* ErrImagePull: no such image$", output, re.M)
+    errors = trireme("logs", run["run_id"], *THERE)[2]
+    assert errors == "note: train waits: ErrImagePull: no such image\n"
+    pods.pods[:] = [waiting_pod(run, "flow.root-driver")]
+    status, output, errors = trireme("logs", run["run_id"], *THERE)
+    assert (status, output) == (2, "")
+    assert errors.startswith("note: root waits: ErrImagePull: no such image\nerror: run ")
+
+
+def test_a_run_that_is_stayed_with_says_what_it_waits_for(trireme, pods, kubeflow):
+    pod = waiting_pod({"run_id": ""}, "flow.root.checkout-driver")
+    pods.pods.append(pod)
+
+    def its_pod():
+        pod["metadata"]["labels"]["pipeline/runid"] = list(kubeflow.runs)[-1]
+
+    kubeflow.on_look = its_pod
+    kubeflow.states = [("RUNNING", {})] * 3 + [("SUCCEEDED", {})]
+    status, output, _ = trireme("run", "pytorch-training", *THERE)
+    assert status == 0
+    assert output.count("checkout  waits: ErrImagePull: no such image\n") == 1
+
+
+def test_what_a_driver_has_died_of_is_said(trireme, pods, run):
+    run["left"] = [("FAILED", {})]
+    pod = a_pod(run, "flow(0).root(0).train-driver(0)", at=1)
+    pod["spec"] = {"containers": []}
+    pod["status"]["phase"] = "Failed"
+    pod["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 1}}
+    pods.pods.append(pod)
+    lines = ["I1128 10:00:00.1   16 main.go:1] begins", "F1128 10:00:00.2   16 main.go:9] no input"]
+    pods.logs[pod["metadata"]["name"]] = lines
+    output = trireme("status", run["run_id"], *THERE)[1]
+    why = "its driver exited with status 1: no input"
+    assert re.search(f"^train +FAILED +{why}$", output, re.M)
+    assert trireme("logs", run["run_id"], *THERE)[1] == "".join(f"[train] {it}\n" for it in lines)
+    pods.pods.append(a_pod(run, "flow(0).root(0).train-driver(1)", at=2))  # tried again
+    assert "driver" not in trireme("status", run["run_id"], *THERE)[1]
+
+
+def a_job(name, made):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "kubeflow",
+            "uid": name,
+            "creationTimestamp": made,
+        },
+        "spec": {},
+    }
+
+
+def test_jobs_of_a_run_that_has_ended_go(trireme, pods, run):
+    name = names.of_run(run["run_id"])
+    early, late = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
+    run["left"] = [("RUNNING", {}), ("FAILED", {})]
+    others = [a_job("train-of-another-run", early), a_job(f"{name}-001", late)]
+    pods.jobs[:] = [a_job(name, early), *others]
+    assert trireme("status", run["run_id"], *THERE)[2] == ""
+    errors = trireme("status", run["run_id"], *THERE)[2]
+    assert errors == (
+        f"the training job {name} of {run['display_name']} still ran, and is deleted\n"
+    )
+    assert pods.jobs == others
+
+
+def test_who_cancels_a_run_leaves_no_job(trireme, pods, run):
+    name = names.of_run(run["run_id"])
+    run["left"] = [("RUNNING", {})]
+    pods.jobs[:] = [a_job(f"{name}-000", "2020-01-01T00:00:00Z")]
+    status, output, _ = trireme("cancel", run["run_id"], *THERE)
+    assert (status, output) == (
+        0,
+        f"{run['display_name']} was cancelled; deleted its training job {name}-000\n",
+    )
+    assert pods.jobs == []
 
 
 def test_ctrl_c_ends_the_reading_and_not_the_run(trireme, pods, kubeflow, run):
