@@ -7,8 +7,9 @@ NFS keeps it at the server, unless it is mounted with ``nolock`` or ``local_lock
 import fcntl
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
+from trireme.components.errors import InputError
 from trireme.components.patience import wait_for
 
 MOMENT = 1.0  # seconds in which whoever only asks has let go of it
@@ -54,7 +55,7 @@ class FileLock:
 
     def _take(self) -> bool:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._file, fcntl.LOCK_EX)
         except BlockingIOError:
             return False
         return True
@@ -64,9 +65,21 @@ def is_held(file: Path) -> bool:
     """Tells whether a process, this one included, has a lock."""
     try:
         with file.open("rb") as asked:
-            fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)  # so that two may ask at once
+            _lock(asked, fcntl.LOCK_SH)  # so that two may ask at once
     except FileNotFoundError:
         return False
     except BlockingIOError:
         return True
     return False
+
+
+def _lock(file: IO[bytes], kind: int) -> None:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{file.name}: its file system keeps no locks ({error.strerror}), which tell what runs; "
+            "set TRIREME_HOME to a folder on another one"
+        ) from None

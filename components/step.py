@@ -79,9 +79,10 @@ def _say_last_words(error: TriremeError) -> None:
     _leave(str(error))
 
 
-def _result(name: str, workspace: Path) -> str:
+def _result(name: str, workspace: Path, note: str = "") -> str:
     """Returns what is left of a step that has done its work: in words, or with what the run has."""
     words, outcome = journal.summary_of(workspace, name), journal.outcome_of(workspace, name)
+    words = f"{words} {note}".strip()
     return written(words, **outcome) if outcome else words
 
 
@@ -114,7 +115,8 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
         is_told = False  # the step's next pod goes on with its run
         raise
     finally:
-        if not is_open and _leaves_model(name, workspace):
+        has_finished = journal.status_of(workspace, name) == "FINISHED"
+        if not is_open and has_finished and _leaves_model(name, workspace):
             is_told = runs.open_step(name, workspace)  # it may be there by now
             if not is_told:
                 _refuse_lost_model("MLflow is not there")
@@ -173,10 +175,11 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
         # them; but it lacks what makes a model of them.
         is_away = isinstance(error, TrackingUnavailable)
         why = str(error) if is_away else f"MLflow does not accept it: {reason_of(error)}"
-        if _leaves_model(name, workspace):
+        if status == "FINISHED" and _leaves_model(name, workspace):
             _refuse_lost_model(why)
         say(f"warning: the record of this step is not in MLflow: {why}")
-        _leave(f"{_result(name, workspace)} (not in MLflow yet: {why})".lstrip())
+        if status == "FINISHED":  # else it has left why it is not
+            _leave(_result(name, workspace, f"(not in MLflow yet: {why})"))
 
 
 def _leaves_model(name: str, workspace: Path) -> bool:

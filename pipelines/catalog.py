@@ -90,6 +90,8 @@ def _unknown(reference: str) -> str:
     close = [] if is_path else difflib.get_close_matches(reference, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)};"
     files = "a file is FILE.py, or YAML that kfp compiled"
+    if Path(_parts(reference)[0]).exists():
+        return f"{reference!r} is no pipeline: {files}"
     return f"there is no pipeline {reference!r}; {hint} {files}"
 
 

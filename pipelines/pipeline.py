@@ -57,6 +57,8 @@ class Parameter:
         """Returns the value that a person wrote on the command line, refused if of another type."""
         if self.type == "STRING":
             return text
+        if self.type == "BOOLEAN" and text in ("True", "False"):  # as Python has them
+            return text == "True"
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -79,7 +81,8 @@ class Parameter:
 
     def _wrong(self, value: Any) -> InputError:
         shown = value if isinstance(value, str) else json.dumps(value, default=str)
-        return InputError(f"parameter {self.name}: {shown!r} is not a {self.type_in_words}")
+        article = "" if self.type == "BOOLEAN" else "a "
+        return InputError(f"parameter {self.name}: {shown!r} is not {article}{self.type_in_words}")
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def logs(
         for name, reason in waits(now).items():
             if (name, reason) not in said and (not step or not name or is_of(name, step)):
                 said.add((name, reason))
-                say(f"note: {name or 'the run'} waits: {reason}")
+                how = "" if now.state in ENDED else " waits"
+                say(f"note: {name or 'the run'}{how}: {reason}")
 
     def wanted(found: list[Named]) -> list[Named]:
         return [each for each in found if not step or is_of(each[0], step)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trireme.components.errors import TriremeError, first_line
+from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.components.last_words import LAST_STEP, LastWords
 from trireme.components.progress import Progress
 from trireme.components.say import say
@@ -134,19 +134,24 @@ class Remote(Target[R]):
     def _delete_jobs_of_ended(self, runs: Sequence[R]) -> None:
         """Deletes training jobs that go on though their run has ended, and says so."""
         from trireme.components.training.cluster import jobs
+        from trireme.components.training.cluster.status import State
         from trireme.components.training.description import names
 
+        ended = [run for run in runs if run.state in ("FAILED", "KILLED")]
+        if not ended:
+            return
         with suppress(TriremeError):  # this user may not see jobs
-            ended = {}
-            for run in runs:
-                if run.state in ("FAILED", "KILLED"):
-                    cluster, owner = self.training_jobs(run)
-                    ended[names.of_run(owner)] = run
-            if not ended:
-                return
-            until = {name: run.ended_at for name, run in ended.items()}
-            for job, owner in jobs.delete_running(cluster, until).items():
-                say(f"the training job {job} of {ended[owner].name} still ran, and is deleted")
+            cluster, _ = self.training_jobs(ended[0])
+            by_name = {names.of_run(self.owner_of(run)): run for run in ended}
+
+            def is_left(owner: str, state: State) -> bool:
+                if state in (State.CANCELLED, State.DELETING):  # by a person, or going already
+                    return False
+                return self.find(by_name[owner].key).state in ENDED  # nobody has resumed it
+
+            until = {name: run.ended_at for name, run in by_name.items()}
+            for job, owner in jobs.delete_running(cluster, until, is_left).items():
+                say(f"the training job {job} of {by_name[owner].name} still ran, and is deleted")
 
     def last_words(self, run: R) -> dict[str, LastWords]:
         """Returns what the steps' pods have left, by step; none where they cannot be asked for."""
@@ -161,6 +166,10 @@ class Remote(Target[R]):
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run; see ``Target``."""
         return self.left(run).facts
+
+    def owner_of(self, run: R) -> str:
+        """Returns the id that a run's training jobs are named after."""
+        raise NotImplementedError
 
     def training_jobs(self, run: R) -> tuple["Cluster", str]:
         """Returns the cluster of a run's training jobs, and the id that they are named after."""
@@ -240,7 +249,8 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
                 return 128 + interruption.number
             stopped_by = 128 + interruption.number
             if target.find(run.key).state not in ENDED:
-                target.stop(run)
+                with suppress(InputError):  # it has ended just now
+                    target.stop(run)
                 console.print(f"{run.name} is being cancelled")
     if stopped_by and (note := target.delete_jobs(run)):
         console.print(note.removeprefix("; "))

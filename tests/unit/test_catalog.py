@@ -93,7 +93,7 @@ def test_what_a_person_writes_becomes_a_value_of_the_type(type, text, value):
         ("NUMBER_DOUBLE", "true", "number"),
         pytest.param("NUMBER_DOUBLE", "1" + 400 * "0", "number", id="too-large"),
         ("BOOLEAN", "yes", "true or false"),
-        ("BOOLEAN", "True", "true or false"),
+        ("BOOLEAN", "TRUE", "true or false"),
         ("BOOLEAN", "1", "true or false"),
         ("LIST", "--epochs 3", "JSON list"),
         ("LIST", "{}", "JSON list"),
@@ -103,7 +103,7 @@ def test_what_a_person_writes_becomes_a_value_of_the_type(type, text, value):
     ],
 )
 def test_what_is_not_of_the_type_is_refused_in_words(type, text, words):
-    with pytest.raises(InputError, match=f"^parameter x: .* is not a {words}$"):
+    with pytest.raises(InputError, match=f"^parameter x: .* is not (a )?{words}$"):
         Parameter("x", type, None, "").parse(text)
 
 
@@ -177,6 +177,20 @@ def test_an_unknown_parameter_is_answered_with_a_suggestion(pipeline, params, na
     assert said in str(caught.value)
     with pytest.raises(InputError, match="has no parameter"):
         pipeline.complete(pipeline.given([], params(json.dumps({name: 1}))))
+
+
+def test_a_truth_value_may_be_as_python_writes_it():
+    assert [Parameter("x", "BOOLEAN", "", "").parse(text) for text in ("True", "false")] == [
+        True,
+        False,
+    ]
+
+
+def test_a_file_of_another_kind_is_no_pipeline(tmp_path):
+    (tmp_path / "h.txt").touch()
+    for path in (tmp_path, tmp_path / "h.txt"):
+        with pytest.raises(InputError, match=r"is no pipeline: a file is FILE\.py"):
+            catalog.load(str(path))
 
 
 def test_a_parameter_without_a_value_is_refused(pipeline):

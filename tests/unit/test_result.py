@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import re
 import sys
 import zipfile
 
@@ -213,18 +214,18 @@ def poisoned(model, part: str, mark) -> None:
             content = source.read(name)
             if part in name:
                 content = written.getvalue()
-            if part in ("weights/weight_", "opaque") and name.endswith("_config.json"):
+            if part in ("weights/weight_", "opaque", "OPAQUE") and name.endswith("_config.json"):
                 content = config(part, content)
             copy.writestr(name, content)
-        if part == "opaque":
-            copy.writestr("model/data/constants/opaque_obj_0", pickle.dumps(Malicious(mark)))
+        if part in ("opaque", "OPAQUE"):  # torch finds either
+            copy.writestr(f"model/data/constants/{part}_obj_0", pickle.dumps(Malicious(mark)))
 
 
 def config(part: str, content: bytes) -> bytes:
     described = json.loads(content)
     for entry in described["config"].values():
         entry["use_pickle"] = True
-    if part == "opaque" and not described["config"]:  # that of the constants
+    if part in ("opaque", "OPAQUE") and not described["config"]:  # that of the constants
         described["config"]["x"] = {
             "path_name": "opaque_obj_0",
             "is_param": False,
@@ -235,7 +236,7 @@ def config(part: str, content: bytes) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["weights/weight_", "sample_inputs", "opaque"])
+@pytest.mark.parametrize("part", ["weights/weight_", "sample_inputs", "opaque", "OPAQUE"])
 def test_a_malicious_pickle_in_an_exported_program_does_not_run(model, code, tmp_path, part):
     mark = tmp_path / "ran"
     poisoned(model, part, mark)
@@ -254,6 +255,13 @@ def first_node(program):
     return program["graph_module"]["graph"]["nodes"][0]
 
 
+def outputs(program):
+    """Has an item asked for by a text, of what may be any attribute."""
+    arguments = [{"name": "", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}]
+    arguments.append({"name": "", "arg": {"as_string": "__builtins__"}, "kind": 1})
+    first_node(program).update(target="_operator.getitem", inputs=arguments)
+
+
 def called(program, operation):
     """Puts a call of an operation with a text in place of the first one."""
     text = {"name": "x", "arg": {"as_string": f"touch {operation[1]}"}, "kind": 1}
@@ -269,6 +277,10 @@ def called(program, operation):
         ].__setitem__(0, {"as_expr": {"expr_str": CALL.format(mark=mark), "hint": None}}),
         "an operation": lambda program, mark: called(program, ("torch.os.system", mark)),
         "a file": lambda program, mark: called(program, ("torch.ops.aten.save.default", mark)),
+        "an item": lambda program, mark: outputs(program),
+        "a weight's name": lambda program, mark: program["graph_module"]["signature"][
+            "input_specs"
+        ][0]["parameter"].update(parameter_name="print_readable.__func__.__globals__"),
         "a guard": lambda program, mark: program.update(guards_code=[CALL.format(mark=mark)]),
         "a comment": lambda program, mark: program.update(
             guards_code=[f'1 # ", {CALL.format(mark=mark)}) #']
@@ -299,14 +311,19 @@ def test_code_in_an_exported_program_does_not_run(model, code, tmp_path, change)
                 change[1](program, str(mark))
                 content = json.dumps(program).encode()
             copy.writestr(name, content)
-    assert "is not loaded: it may be code" in refusal(model, code)
+    assert re.search("is not loaded: it may (be|call) code", refusal(model, code))
     assert not mark.exists()
 
 
 @pytest.mark.slow
 def test_an_exported_program_with_guards_is_loaded(model, code):
     class Even(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scales = nn.ParameterDict({"größe-a": nn.Parameter(torch.ones(1))})
+
         def forward(self, x):
+            x = (x * self.scales["größe-a"]).masked_fill(x < 0, float("-inf"))
             return x.reshape(2, -1).sum(1) if x.shape[0] % 2 == 0 and x.shape[0] < 100 else x
 
     program = torch.export.export(

@@ -84,6 +84,10 @@ class Graph:
                 for path, name in named.items()
                 if times[name] == 1 or len(path) == length
             }
+        given: Counter[str] = Counter()
+        for path, name in found.items():
+            given[name] += 1
+            found[path] = f"{name}-again-{given[name]}" if given[name] > 1 else name
         return found
 
     @property

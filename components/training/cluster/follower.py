@@ -44,6 +44,9 @@ PER_REPLICA = 0.001  # seconds between two looks at all replicas, for each of th
 REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
+EXCEEDS = " exceeds the "
+"""What a kubelet says where it evicts a pod for what the pod has used, as it would again."""
+
 IN_TURN = (
     "the lines of the first replica of each role are read as they come, those of all others when "
     "they end or are started again, and about once a minute or, of very many, every few minutes"
@@ -374,7 +377,8 @@ class Follower:
                 # takes longer to end than those it drags down does not live to report.
                 words += " after it had lost a peer"
                 detail = "\n".join([*self._last_lines_of_removed(), detail])
-            failed = ReplicaLost if culprit.last_failure.taken else JobFailed
+            is_lost = culprit.last_failure.taken and EXCEEDS not in words
+            failed = ReplicaLost if is_lost else JobFailed
             return failed(f"replica {culprit.name} {words}", detail)
         why = status.message or status.reason or "its operator does not say why"
         return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")

@@ -302,12 +302,17 @@ def delete(cluster: Cluster, name: str) -> None:
     submission.wait_until_gone(cluster, job)
 
 
-def delete_running(cluster: Cluster, runs: Mapping[str, float]) -> dict[str, str]:
+def delete_running(
+    cluster: Cluster,
+    runs: Mapping[str, float],
+    is_left: Callable[[str, State], bool] = lambda run, state: True,
+) -> dict[str, str]:
     """Deletes the jobs of runs, and of their trials, as far as these have not ended.
 
     Args:
         runs: What the jobs are named after, see ``names.of_run``, with the moment, in seconds since
             the epoch, from which on a job is a later one's and stays.
+        is_left: Tells of a job, by what it is named after and its state, whether to delete it.
 
     Returns:
         What each deleted job is named after, by its name.
@@ -318,7 +323,8 @@ def delete_running(cluster: Cluster, runs: Mapping[str, float]) -> dict[str, str
         made = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
         for run, until in runs.items():
             is_its = f"{name}-".startswith(f"{run}-") and made < until
-            if is_its and not status_of(job).state.ended:
+            state = status_of(job).state
+            if is_its and not state.ended and is_left(run, state):
                 submission.delete(cluster, job)
                 deleted[name] = run
     return deleted

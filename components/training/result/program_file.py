@@ -15,24 +15,45 @@ from typing import Any
 
 _BEFORE_2_8 = "serialized_exported_program.json"  # a file of the form that torch 2.7 wrote
 
+# Torch finds a record of its file whatever the case of the name, so every name is a known one.
+_RECORD = re.compile(
+    r"models/model\.json|data/sample_inputs/model\.pt|archive_(format|version)|byteorder|"
+    r"data/(weights|constants)/((weight|tensor)_\d+|model_(weights|constants)_config\.json)|"
+    r"\.data/(version|serialization_id)|\.format_version|\.storage_alignment",
+    re.ASCII,
+)
+
 # Keys of the JSON whose texts are told to a person or to an operation, and nothing else.
 _FREE = {"stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "as_string", "as_strings"}
 _SHAPES_OF_ARGUMENTS = {"in_spec", "out_spec"}  # JSON in a text; its contexts are JSON again
+_NUMBER = re.compile(r"-?Infinity|NaN")  # which JSON has none for
 _NAME = re.compile(r"[\w.]*", re.ASCII)
+# Names of weights, which may be keys of a ModuleDict, and which are looked up as attributes.
+_OF_WEIGHTS = {"config", "parameter_name", "buffer_name", "fqn"}
+_PATH = re.compile(r"[^\"'\\()\[\]{}<>#;=,\x00-\x1f]*")
 _VERSION = re.compile(r"[\w.+]*", re.ASCII)
 _WORDS = re.compile(r"[\w./ -]*", re.ASCII)
 
 _OPERATION = re.compile(
     # ``aten`` has two operations that open a file by its name.
-    r"torch\.ops\.(aten\.(?!(from_file|save)\b)|prims\.|quantized_decomposed\.)\w+\.\w+|"
-    r"torch\.ops\.higher_order\.(cond|map_impl|scan|while_loop|associative_scan|"
-    r"wrap_with_set_grad_enabled|wrap_with_autocast)|"
+    r"torch\.ops\.(aten|prims|quantized_decomposed)\."
+    r"(?!(from_file|save)\b)(?!__(?!(and|or|xor|lshift|rshift)__))\w+\.(?!__)\w+|"
     r"torch\.(sym_(float|int|ite|max|min|not|sqrt|sum)|_sym_\w+)|"
     r"math\.[a-z]\w*|"
     r"_operator\.(abs|add|and_|eq|floordiv|ge|getitem|gt|le|lshift|lt|mod|mul|ne|neg|not_|or_|pos|"
     r"pow|rshift|sub|truediv|xor)",
     re.ASCII,
 )
+# Operations that call something, and where their arguments have what they call.
+_CALLERS = {
+    "torch.ops.higher_order.cond": (1, 2),
+    "torch.ops.higher_order.map_impl": (0,),
+    "torch.ops.higher_order.scan": (0,),
+    "torch.ops.higher_order.associative_scan": (0,),
+    "torch.ops.higher_order.while_loop": (0, 1),
+    "torch.ops.higher_order.wrap_with_set_grad_enabled": (1,),
+    "torch.ops.higher_order.wrap_with_autocast": (4,),
+}
 
 # How sympy and torch/utils/_sympy write sizes, and what guards compare them by.
 _FUNCTION = re.compile(
@@ -51,34 +72,56 @@ _QUOTED = re.compile(r"[\w.+-]*", re.ASCII)
 
 def check(file: Path) -> None:
     """Refuses, with a ValueError, a file that holds more than tensors and operations."""
-    from torch.export.pt2_archive import PT2ArchiveReader, constants
+    from torch.export.pt2_archive import PT2ArchiveReader
 
     with zipfile.ZipFile(file) as packed:
         if _BEFORE_2_8 in packed.namelist():
             raise ValueError("torch 2.7 or earlier has saved it; save it again with a later one")
     # As torch reads it, which may be something else where names are doubled.
     reader = PT2ArchiveReader(str(file))
-    objects = (constants.CUSTOM_OBJ_FILENAME_PREFIX, constants.OPAQUE_OBJ_FILENAME_PREFIX)
-    refused = (
-        constants.AOTINDUCTOR_DIR,
-        *(f"{constants.CONSTANTS_DIR}{prefix}" for prefix in objects),
-    )
     for name in reader.get_file_names():
-        if name.startswith(refused):
+        if not _RECORD.fullmatch(name):
             raise ValueError(f"it holds {name}, and only tensors and operations are loaded")
-        if name.startswith(constants.MODELS_DIR) or name.endswith(".json"):
-            for key, text in _texts(json.loads(reader.read_bytes(name))):
+        if name.endswith(".json"):
+            content = json.loads(reader.read_bytes(name))
+            for key, text in _texts(content):
                 if not _is_harmless(key, text):
                     raise ValueError(
                         f"its {key or 'key'} {text[:80]!r} is not loaded: it may be code"
                     )
+            for node in _nodes(content):
+                if not _calls_what_it_may(node):
+                    raise ValueError(f"its {node['target'][:80]!r} is not loaded: it may call code")
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    """Yields all calls of operations in a JSON value, and what looks like one."""
+    if isinstance(value, dict):
+        if isinstance(value.get("target"), str):
+            yield value
+        for below in value.values():
+            yield from _nodes(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _nodes(below)
+
+
+def _calls_what_it_may(node: dict[str, Any]) -> bool:
+    """Tells whether what is called is a graph of the file, and an item is asked for by a number."""
+    arguments = [given.get("arg", {}) for given in node.get("inputs", ())]
+    if node["target"] == "_operator.getitem":
+        return len(arguments) == 2 and arguments[1].keys() == {"as_int"}
+    called = _CALLERS.get(node["target"], ())
+    return all(
+        place < len(arguments) and arguments[place].keys() == {"as_graph"} for place in called
+    )
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yields all texts of a JSON value, with the key that they are below; keys have none."""
     if isinstance(value, dict):
         for name, below in value.items():
-            yield ("expr_str" if key == "range_constraints" else ""), name
+            yield {"range_constraints": "expr_str", "config": "config"}.get(key, ""), name
             yield from _texts(below, name)
     elif isinstance(value, list):
         for each in value:
@@ -90,13 +133,24 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 def _is_harmless(key: str, text: str) -> bool:
     if key in _FREE:
         return True
-    if key == "target" or key == "as_operator":
-        return bool(_OPERATION.fullmatch(text))
+    if key == "target":
+        return text in _CALLERS or bool(_OPERATION.fullmatch(text))
+    if key in ("as_float", "as_floats") and _NUMBER.fullmatch(text):
+        return True
+    if key in _OF_WEIGHTS:
+        return bool(_PATH.fullmatch(text)) and not any(map(_is_of_modules, text.split(".")))
     if key in ("expr_str", "guards_code"):
         return _is_expression(text)
     if key in _SHAPES_OF_ARGUMENTS:
-        return all(_WORDS.fullmatch(each) for each in _texts_of_json(text))
+        return key == "out_spec" or all(_WORDS.fullmatch(each) for each in _texts_of_json(text))
     return bool((_VERSION if key == "torch_version" else _NAME).fullmatch(text))
+
+
+def _is_of_modules(part: str) -> bool:
+    """Tells whether a part of a name would be found in every module, and not among its weights."""
+    import torch
+
+    return part.startswith("__") or hasattr(torch.fx.GraphModule, part)
 
 
 def _texts_of_json(text: str) -> Iterator[str]:

@@ -126,6 +126,9 @@ class Argo(Remote[Workflow]):
         """Has its steps ended, and its exit handlers run."""
         workflows.cancel(self._cluster, run)
 
+    def owner_of(self, run: Workflow) -> str:
+        return run.uid
+
     def training_jobs(self, run: Workflow) -> tuple[Cluster, str]:
         return self._cluster, run.uid
 

@@ -215,6 +215,9 @@ class Kubeflow(Remote[Run]):
     def stop(self, run: Run) -> None:
         runs.cancel(self.connection, run)
 
+    def owner_of(self, run: Run) -> str:
+        return run.id
+
     def training_jobs(self, run: Run) -> tuple[Cluster, str]:
         return self._cluster_of_runs(PATIENCE_FOR_RESULTS), run.id
 

@@ -96,7 +96,8 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _remove(run: runs.LocalRun) -> None:
-    with suppress(TimeoutError), runs.held(run.name):  # it may have been resumed just now
+    # It may have been resumed just now, or removed by another.
+    with suppress(TimeoutError, FileNotFoundError), runs.held(run.name):
         # Its record first: half a run would be none.
         (run.directory / "run.json").unlink(missing_ok=True)
         shutil.rmtree(run.directory, ignore_errors=True)

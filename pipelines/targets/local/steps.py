@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import signal
 import threading
 import time
@@ -141,8 +142,9 @@ class Steps:
 
     def _name_of(self, call: Call) -> str:
         """Returns the name of a step: its task, with groups around it if there are others of it."""
-        folders = call.directory.relative_to(self.place.artifacts / self._graph.name)
-        return self._graph.names[tuple(part.partition("-iteration-")[0] for part in folders.parts)]
+        *above, last = call.directory.relative_to(self.place.artifacts / self._graph.name).parts
+        groups = [re.sub(r"-iteration-\d+$", "", folder) for folder in above]
+        return self._graph.names[(*groups, last)]
 
     def _mark(self, call: Call) -> None:
         """Leaves the mark of a step that has finished."""
