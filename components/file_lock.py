@@ -80,6 +80,6 @@ def _lock(file: IO[bytes], kind: int) -> None:
         raise
     except OSError as error:
         raise InputError(
-            f"{file.name}: its file system keeps no locks ({error.strerror}), which tell what runs; "
-            "set TRIREME_HOME to a folder on another one"
+            f"{file.name}: its file system keeps no locks ({error.strerror}), which tell what "
+            "runs; set TRIREME_HOME to a folder on another one"
         ) from None
