@@ -364,9 +364,8 @@ class Follower:
         if removed:
             words = removed.taken or "was removed: its pod was deleted while it ran"
             replica = removed.replica
-            return ReplicaLost(
-                f"replica {replica.name} {words}", replica.last_lines_of(removed.uid)
-            )
+            failed = JobFailed if EXCEEDS in words else ReplicaLost
+            return failed(f"replica {replica.name} {words}", replica.last_lines_of(removed.uid))
         if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
             # Training operator 1.9 has workers wait for the master, in an init container.
             return JobFailed(f"replica {stuck.name} did not start: {stuck.stuck}")
