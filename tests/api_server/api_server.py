@@ -9,6 +9,7 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,6 +26,7 @@ PLURALS = JOBS | {
     "configmaps": "ConfigMap",
     "persistentvolumeclaims": "PersistentVolumeClaim",
     "serviceaccounts": "ServiceAccount",
+    "services": "Service",
     "priorityclasses": "PriorityClass",
     "resourcequotas": "ResourceQuota",
     "limitranges": "LimitRange",
@@ -37,6 +39,9 @@ PLURALS = JOBS | {
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
+)
+_PROXIED = re.compile(
+    r"/api/v1/namespaces/(?P<namespace>[^/]+)/services/http:(?P<name>[^/:]+):(?P<port>\d+)/proxy(?P<path>/.*)"
 )
 _GROUP = re.compile(r"/apis/(?P<group>[^/]+)/(?P<version>[^/]+)")
 SUBRESOURCES = ("status", "log")
@@ -401,6 +406,9 @@ class _Handler(BaseHTTPRequestHandler):
             token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
             if token != api.token and token not in api.limited:
                 raise Answer(401, "Unauthorized", "Unauthorized")
+            if service := _PROXIED.fullmatch(url.path):
+                self._proxy(service, body)
+                return
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             answer = self._carry_out(url.path, query, body, api.limited.get(token))
         except Answer as no:
@@ -465,6 +473,17 @@ class _Handler(BaseHTTPRequestHandler):
             serve_chunks(self, api.watch(place, query))
             return None
         return api.list(place, query)
+
+    def _proxy(self, service, body):
+        """Passes a request on to a Service, which is this machine, without who has sent it."""
+        self.server_api.get({"plural": "services"} | service.groupdict())
+        kept_back = ("Authorization", "Content-Length")
+        headers = {name: it for name, it in self.headers.items() if name not in kept_back}
+        connection = HTTPConnection("127.0.0.1", int(service["port"]))
+        connection.request(self.command, service["path"], json.dumps(body), headers)
+        answer = connection.getresponse()
+        self._send_bytes(answer.status, answer.read(), "application/json", None)
+        connection.close()
 
     def _authorize(self, place, query, rules):
         verb = _VERBS.get(self.command) or ("get" if place["name"] else "list")

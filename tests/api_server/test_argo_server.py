@@ -8,7 +8,7 @@ import pytest
 from argo_runs import begun
 
 from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.targets.argo import workflows
+from trireme.pipelines.targets.argo import server, workflows
 from trireme.pipelines.targets.workspaces import CLAIMS
 
 # Of Hera, which asks for it in the way of an older pydantic.
@@ -19,6 +19,12 @@ TOKEN = "Bearer v2:of-somebody"
 
 def change(cluster, name, phase):
     cluster.patch(workflows.WORKFLOWS, name, cluster.namespace, {"status": {"phase": phase}})
+
+
+def cookie(headers):
+    """Returns what Argo's server takes for its header where that is missing, as its UI does."""
+    name, _, value = (headers["Cookie"] or "").partition("=")
+    return value if name == "authorization" else None
 
 
 class Server(ThreadingHTTPServer):
@@ -40,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         status, text = 200, ""
         if self.server.answers:
             status, text = self.server.answers.pop(0)
-        elif self.headers["Authorization"] != TOKEN:
+        elif TOKEN not in (self.headers["Authorization"], cookie(self.headers)):
             status, text = 401, '{"code": 16, "message": "token not valid"}'
         if status == 200:
             change(self.server.cluster, body["name"], "Running")
@@ -119,7 +125,37 @@ def test_a_server_that_is_away_is_told(command, argo_server, failed, monkeypatch
         command("resume", failed)
 
 
+@pytest.fixture
+def in_cluster(standing_in, argo_server, monkeypatch):
+    """Makes Argo's server one that is known by its Service alone, in a namespace of its own."""
+    for name in ("ARGO_SERVER", "ARGO_SECURE", "ARGO_BASE_HREF", "ARGO_TOKEN"):
+        monkeypatch.delenv(name)
+    port = {"name": "http", "port": argo_server.server_port}
+    service = {"metadata": {"name": "argo-workflows-server"}, "spec": {"ports": [port]}}
+    standing_in.create(server.SERVICES, service, "argo")
+
+
+@pytest.mark.parametrize("cluster", ["stand-in"], indirect=True)
+@pytest.mark.parametrize("token", [TOKEN, TOKEN.removeprefix("Bearer ")])
+def test_it_is_found_in_the_cluster(
+    argo, command, argo_server, failed, in_cluster, token, monkeypatch
+):
+    with pytest.raises(InputError, match=r"argo/services.*token not valid.*set ARGO_TOKEN"):
+        command("resume", failed)  # with the cluster's own token, which this server does not take
+    monkeypatch.setenv("ARGO_TOKEN", token)
+    assert command("resume", failed) == f"{failed} is being resumed\n"
+    assert workflows.find(argo, failed).state == "running"
+    [*_, (path, _)] = argo_server.asked
+    assert path == f"/api/v1/workflows/{argo.namespace}/{failed}/retry"
+
+
+@pytest.mark.parametrize("cluster", ["stand-in"], indirect=True)
+def test_it_gets_the_users_own_token(command, argo_server, failed, in_cluster, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.TOKEN", "Bearer first")
+    assert command("resume", failed) == f"{failed} is being resumed\n"
+
+
 def test_without_a_server_argos_own_command_is_named(command, failed, monkeypatch):
     monkeypatch.delenv("ARGO_SERVER", raising=False)
-    with pytest.raises(InputError, match=f"set it to HOST:PORT.*argo retry {failed} -n"):
+    with pytest.raises(InputError, match=f"ARGO_SERVER to HOST:PORT.*argo retry {failed} -n"):
         command("resume", failed)
