@@ -40,6 +40,9 @@ DEPLOYER = (
     "the Role and RoleBinding trireme-deployer in manifests/parts/deploying allow what is needed"
 )
 
+LATER = "said by a step before"
+"""Stands for an image that nobody knows before a run."""
+
 
 @dataclass(frozen=True)
 class Pods:
@@ -92,6 +95,12 @@ class Plan:
             )
             for role in (roles(self.manifest) if self.manifest else ())
         ]
+
+    @property
+    def images(self) -> list[str]:
+        """All that it pulls, as far as that is known beforehand; a step's first."""
+        found = [image for _, image in self.steps if image != LATER]
+        return list(dict.fromkeys([*found, *(pods.image for pods in self.pods)]))
 
     @property
     def total(self) -> Pods:
@@ -185,7 +194,7 @@ def _image(image: str, arguments: dict[str, Any]) -> str:
     """Returns the image of a step, also where that depends on the framework."""
     if not image.startswith("{{"):
         return image
-    return steps.IMAGES.get(arguments.get("framework", ""), "said by a step before")
+    return steps.IMAGES.get(arguments.get("framework", ""), LATER)
 
 
 def _trainings(pipeline: Pipeline, arguments: dict[str, Any]) -> Trainings | None:

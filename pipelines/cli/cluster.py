@@ -7,12 +7,23 @@ import typer
 from trireme.components.say import say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from trireme.components.kubernetes.connection import Cluster
+    from trireme.components.training.cluster.checks import Finding
 
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace; default: that of the KUBECONFIG.")
 ]
 Context = Annotated[str, typer.Option(help="Context of the KUBECONFIG; default: the current one.")]
+
+Probe = Annotated[
+    bool,
+    typer.Option(
+        "--probe",
+        help="Try images and MLflow, too, by a pod that pulls them and is removed; takes minutes.",
+    ),
+]
 
 
 def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
@@ -26,3 +37,16 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
         patience_at_first=PATIENCE_OF_A_PERSON,
         on_wait=say,
     )
+
+
+def probed(cluster: "Cluster", images: "Sequence[str]", account: str) -> "Iterator[Finding]":
+    """Yields what a pod finds of images and of MLflow; the pod is removed on Ctrl-C as well."""
+    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.pipelines.doctor import probe
+
+    wanted = [*images, *probe.engine_images(cluster)]
+    try:
+        with handled(interrupt, from_a_terminal()):
+            yield from probe.probe(cluster, wanted, account, say)
+    except Interrupted as interruption:
+        raise typer.Exit(128 + interruption.number) from None

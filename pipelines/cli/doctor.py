@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.cluster import Context, Namespace, Probe, connect, probed
 from trireme.pipelines.cli.target import Workspace
 
 if TYPE_CHECKING:
     from trireme.pipelines.doctor import Fact
 
 
-def doctor(namespace: Namespace = "", context: Context = "", workspace: Workspace = "") -> None:
+def doctor(
+    namespace: Namespace = "",
+    context: Context = "",
+    workspace: Workspace = "",
+    probe: Probe = False,
+) -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
+    from trireme.components import images
     from trireme.components.kubernetes import credentials
+    from trireme.pipelines.doctor import Fact, Verdict, machine
     from trireme.pipelines.doctor import cluster as of_cluster
-    from trireme.pipelines.doctor import machine
     from trireme.pipelines.targets import registry
 
     failed = _show("This machine", machine.facts())
@@ -32,6 +38,10 @@ def doctor(namespace: Namespace = "", context: Context = "", workspace: Workspac
 
     title = f"Kubernetes {of_cluster.version(cluster)}, namespace {cluster.namespace}"
     facts = chain(of_cluster.facts(cluster), map(of_cluster.kubeflow, [host]))
+    if probe:
+        wanted = [images.BASE, images.PYTORCH]
+        found = probed(cluster, wanted, of_cluster.account_of_steps(cluster))
+        facts = chain(facts, (Fact(Verdict(it.verdict), it.sentence) for it in found))
     failed |= _show(f"\n{title}", facts)
     raise typer.Exit(int(failed))
 

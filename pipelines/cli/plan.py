@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
+from trireme.pipelines.cli.cluster import Context, Namespace, Probe, connect, probed
 from trireme.pipelines.cli.job.description import described
 from trireme.pipelines.cli.job.options import File, Operator
 from trireme.pipelines.cli.target import (
@@ -46,6 +46,7 @@ def plan(
     env: Env = None,
     secret_env: SecretEnv = None,
     no_check: NoCheck = False,
+    probe: Probe = False,
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme.components.kubernetes import access, credentials
@@ -78,7 +79,13 @@ def plan(
     code = {"Code": str(chosen.bundle)} if chosen.bundle else {}
     facts = _cost(planned) | code | volume | _needs(planned) | planned.facts
     _facts(facts | {"Rights": f"the run's service account needs: {rights}"})
-    _check(planned, cluster, target.check(chosen, cluster) if cluster else ())
+    if cluster is None:
+        _check(planned, None)
+        return
+    also: list[Iterable[Finding]] = [target.check(chosen, cluster)]
+    if probe:
+        also.append(probed(cluster, planned.images, planned.account))
+    _check(planned, cluster, chain.from_iterable(also))
 
 
 def plan_job(

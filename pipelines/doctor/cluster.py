@@ -1,12 +1,13 @@
 """What a cluster has, as far as this user may see it; nothing is created there."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from trireme.components import images, secrets
 from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import nodes
+from trireme.components.kubernetes import nodes, pods
 from trireme.components.kubernetes.access import may
 from trireme.components.kubernetes.amounts import shown
 from trireme.components.kubernetes.connection import Cluster
@@ -25,6 +26,7 @@ STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
 VERSION = Resource("", "v1", "version")
 
 NONE = Decimal(0)
+RUNS = "runs"  # what is said of a Deployment that does
 OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/cluster.md"
 
 
@@ -180,16 +182,27 @@ def _controllers(cluster: Cluster) -> dict[str, str] | None:
         found = cluster.items(DEPLOYMENTS, "")
     except Refused:
         return None
-    return {
-        container["image"]: _readiness(deployment)
-        for deployment in found
-        for container in deployment["spec"]["template"]["spec"]["containers"]
-    }
+    images: dict[str, str] = {}
+    for deployment in found:
+        readiness = _readiness(cluster, deployment)
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            if images.get(container["image"], RUNS) == RUNS:  # Argo and Kubeflow may have one each
+                images[container["image"]] = readiness
+    return images
 
 
-def _readiness(deployment: dict[str, Any]) -> str:
-    ready = deployment.get("status", {}).get("readyReplicas", 0)
-    return "runs" if ready else "none of its pods is ready"
+def _readiness(cluster: Cluster, deployment: dict[str, Any]) -> str:
+    """Says whether a Deployment runs, or what its pods lack as far as this user may see them."""
+    if deployment.get("status", {}).get("readyReplicas"):
+        return RUNS
+    namespace = deployment["metadata"]["namespace"]
+    labels = deployment["spec"]["selector"].get("matchLabels") or {}
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    reason = ""
+    with suppress(Refused):
+        there = cluster.items(PODS, namespace, labelSelector=selector)
+        reason = next(filter(None, map(pods.waiting_reason, there)), "")
+    return pods.joined(f"none of its pods in namespace {namespace} is ready", reason)
 
 
 def _controller(image: str, running: dict[str, str] | None) -> tuple[Verdict, str]:
@@ -200,7 +213,7 @@ def _controller(image: str, running: dict[str, str] | None) -> tuple[Verdict, st
         repository, _, last = name.partition("@")[0].rpartition("/")
         last, _, tag = last.partition(":")
         if last.startswith(image) or f"{repository}/{last}".endswith(image):
-            verdict = Verdict.OK if readiness == "runs" else Verdict.FAILED
+            verdict = Verdict.OK if readiness == RUNS else Verdict.FAILED
             return verdict, f"{tag} {readiness}".strip()
     return Verdict.UNKNOWN, "no Deployment of it is there: does it run?"
 
@@ -287,8 +300,10 @@ def _may_create(cluster: Cluster, kind: Resource) -> bool:
     return may(cluster, cluster.namespace, kind, "", "create")
 
 
+STEPS = "trireme"  # the service account
+
 OBJECTS = {
-    ("ServiceAccount", "trireme"): "the steps of --target argo run as it, or as "
+    ("ServiceAccount", STEPS): "the steps of --target argo run as it, or as "
     f"--service-account says; {OVERLAYS}",
     ("Secret", SECRET): "without MLFLOW_TRACKING_URI in it runs are recorded nowhere, but for "
     "Kubeflow's own plugin; manifests/secrets.sh makes it",
@@ -310,6 +325,12 @@ def _objects(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"Secrets {', '.join(has)}")
 
 
+def account_of_steps(cluster: Cluster) -> str:
+    """Returns the service account that steps run as; empty where it is not to be seen."""
+    found = is_there(cluster, Needed("ServiceAccount", STEPS))
+    return STEPS if found.verdict is Seen.OK else ""
+
+
 def _images(cluster: Cluster) -> Iterator[Fact]:
     """Says which images nodes have; what they could pull shows only a pod."""
     there = {
@@ -323,7 +344,8 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
         words = (
-            f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build them"
+            f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build "
+            "them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)
 

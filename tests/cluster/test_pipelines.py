@@ -71,6 +71,21 @@ def test_a_run_is_reproduced_with_the_identical_model(engine, quick):
     assert set(steps) == {"checkout", "dataset", "train", "finish"}
 
 
+def test_a_plan_tries_images_and_mlflow_by_a_pod(engine, place):
+    given = (
+        "plan",
+        "pytorch-training",
+        "-p",
+        f"code_url={place.code}",
+        "-p",
+        "entrypoint=digits.py",
+    )
+    output = engine.command(*given, "--probe", *engine.images)
+    assert " answers, and its artifact store takes files" in output
+    assert re.search(r"^  ok +image \S+base\S+ can be pulled$", output, re.M)
+    assert not engine.pods("--selector", "app.kubernetes.io/name=trireme-probe")
+
+
 def test_a_gate_that_refuses_is_told(engine, quick):
     run, output = engine.run(**quick, model_name="never", min_accuracy=0.9999)
     refusal = r"not exported: held-out accuracy 0\.9\d+ is below"

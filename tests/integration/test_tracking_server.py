@@ -1,5 +1,6 @@
 """MLflow somewhere else, or already started by somebody else."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
@@ -8,7 +9,7 @@ import tracking_uri
 from faulty_server import faulty
 from tracking_server import TrackingServer
 
-from trireme.components.tracking import client, runs
+from trireme.components.tracking import client, probe, runs
 
 pytestmark = pytest.mark.slow
 
@@ -128,3 +129,27 @@ def test_a_run_that_is_open_already_becomes_the_parent(trireme, repository):
     assert parent.info.run_name == "somebody else's"
     assert parent.info.status == "FINISHED"
     assert {"checkout", "dataset", "train", "evaluate"} <= set(trireme.nested(parent))
+
+
+def probed(uri, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setattr(client, "_patience", client.PATIENCE)  # the probe is in a hurry
+    monkeypatch.setenv(client.RETRIES, "0")
+    status = probe.main()
+    return status, capsys.readouterr().out
+
+
+def test_a_step_can_try_a_server_and_its_store(server, capsys, monkeypatch, tmp_path):
+    mlflow.MlflowClient(server.uri).create_experiment("with files on the server")
+    answers = f"MLflow at {server.uri} answers"
+    expected = (0, f"{answers}, and its artifact store takes files\n")
+    assert probed(server.uri, capsys, monkeypatch) == expected
+    assert [it for it in (tmp_path / "artifacts").rglob("*") if it.is_file()] == []
+    shutil.rmtree(tmp_path / "artifacts")
+    (tmp_path / "artifacts").write_text("no directory")
+    status, said = probed(server.uri, capsys, monkeypatch)
+    assert (status, said.count("\n")) == (1, 1)
+    assert said.startswith(f"{answers}, but its artifact store takes no file at mlflow-artifacts:/")
+    server.stop()
+    status, said = probed(server.uri, capsys, monkeypatch)
+    assert (status, said.startswith(f"MLflow at {server.uri}: ")) == (1, True)

@@ -56,9 +56,12 @@ class Cluster:
         return ask(resources[0])
 
 
-def deployment(image, ready=1):
+def deployment(image, ready=1, namespace="argo"):
+    name = image.rpartition("/")[2].partition(":")[0]
     spec = {"template": {"spec": {"containers": [{"image": image}]}}}
-    return {"spec": spec, "status": {"readyReplicas": ready} if ready else {}}
+    spec["selector"] = {"matchLabels": {"app": name}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"metadata": metadata, "spec": spec, "status": {"readyReplicas": ready} if ready else {}}
 
 
 NODE = {
@@ -67,6 +70,17 @@ NODE = {
     "status": {
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2"},
         "images": [{"names": ["ghcr.io/trireme/base:0.1.0"]}],
+    },
+}
+
+
+WAITING = {
+    "metadata": {"name": "workflow-controller-0"},
+    "spec": {},
+    "status": {
+        "containerStatuses": [
+            {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+        ]
     },
 }
 
@@ -95,7 +109,9 @@ def full():
             deployment("docker.io/kubeflow/training-operator:v1.9.2"),
             deployment("ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.3.0"),
             deployment("quay.io/argoproj/workflow-controller:v4.1.2", ready=0),
+            deployment("quay.io/argoproj/workflow-controller:v4.1.2", namespace="kubeflow"),
         ],
+        "pods": [WAITING],
         "storageclasses": [
             storage("nas", "nasplugin.csi.alibabacloud.com"),
             storage("disk", "diskplugin.csi.alibabacloud.com"),
@@ -124,7 +140,11 @@ def test_a_cluster_with_much_tells_what_runs_and_what_that_allows(full):
     for verdict, sentence in (
         ("ok", "1 node takes pods; free: 4 cpu, 8Gi memory, 2 nvidia.com/gpu"),
         ("ok", "training-operator: v1.9.2 runs"),
-        ("failed", "Argo Workflows: v4.1.2 none of its pods is ready"),
+        (
+            "failed",
+            "Argo Workflows: v4.1.2 none of its pods in namespace argo is ready: "
+            "ErrImagePull: no such image",
+        ),
         ("ok", "StorageClass nas: pods of several nodes can share a volume"),
         ("ok", "ServiceAccount trireme exists"),
         ("ok", "Secrets trireme-code"),
