@@ -2,7 +2,9 @@
 
 import atexit
 import contextlib
+import errno
 import os
+import resource  # noqa: F401  # which os.wait4 needs, also where no more files may be opened
 import signal
 import sys
 import tempfile
@@ -39,7 +41,12 @@ class Child(Protocol):
 
 def reap(process: Child) -> Used:
     """Waits for a process."""
-    _, wait_status, usage = os.wait4(process.pid, 0)
+    try:
+        _, wait_status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # subprocess looks before it signals, and has seen that it ended
+        if process.returncode is None:
+            raise
+        return Used(process.returncode, 0.0, 0)
     process.returncode = os.waitstatus_to_exitcode(wait_status)
     seconds = usage.ru_utime + usage.ru_stime
     return Used(process.returncode, seconds, usage.ru_maxrss * 1024)
@@ -96,6 +103,19 @@ def lack_of_memory(kills: int, peak: float) -> str:
         "; the kernel killed a process for lack of memory meanwhile, and its largest had "
         f"{in_words(peak)}"
     )
+
+
+def limit_reached(error: BaseException) -> str:
+    """Returns which limit of this user something has failed at; empty where it was none."""
+    number = error.errno if isinstance(error, OSError) else None
+    is_of_threads = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+    # A pipe that takes no more for the moment tells how much it took.
+    is_of_processes = number == errno.EAGAIN and not hasattr(error, "characters_written")
+    if is_of_threads or is_of_processes:
+        return "this user may have no more processes and threads; raise the limit, ulimit -u"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "no more files may be open at once; raise the limit, ulimit -n"
+    return ""
 
 
 def check_proc() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+DESCRIPTION = "MLmodel"  # the file that makes a folder a model of MLflow
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
@@ -37,7 +38,7 @@ def _answered(file: str, inputs: str, answers: str) -> str:
     with np.load(inputs) as arrays:
         batches = [arrays[name] for name in arrays.files]
     try:
-        is_mlflow = Path(file).name == "MLmodel"
+        is_mlflow = Path(file).name == DESCRIPTION
         predict = _mlflow(file) if is_mlflow else _LOADERS[Path(file).suffix](file)
         np.savez(answers, *[predict(batch) for batch in batches])
     except Exception as error:

@@ -18,10 +18,12 @@ import numpy as np
 from trireme.components import withheld
 from trireme.components.errors import StepFailed, exit_in_words
 from trireme.components.export import answering
+from trireme.components.export.answering import DESCRIPTION
 from trireme.components.packages.use import used
 
 REASON_LIMIT = 300  # characters of what a framework says
 LAST_LINES = 20  # of a process that has died
+LIMIT = 600.0  # seconds in which a model in its own form, any code, has to answer
 
 STEP = "_KFP_RUNTIME"
 """The variable that kfp sets in the process of a step."""
@@ -120,10 +122,22 @@ def _ask(
 ) -> list[np.ndarray]:
     inputs, answers = folder / "inputs.npz", folder / "answers.npz"
     np.savez(inputs, *batches)
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        is_late.set()
+        process.kill()
+
+    timer = threading.Timer(LIMIT, give_up)
+    if file.name == DESCRIPTION:
+        timer.start()
     with suppress(BrokenPipeError):  # then there is no reply either
         request = json.dumps([str(file.resolve()), str(inputs), str(answers)])
         print(request, file=process.requests, flush=True)
     reply = process.replies.readline()
+    timer.cancel()
+    if is_late.is_set():
+        raise StepFailed(f"it has neither been loaded nor answered within {LIMIT:.0f} s")
     if not reply:
         how = exit_in_words(process.wait())
         last = (folder / "output").read_text(errors="replace").splitlines()[-LAST_LINES:]

@@ -17,10 +17,11 @@ import numpy as np
 
 from trireme.components.errors import StepFailed, first_line
 from trireme.components.evaluation.source import Source
+from trireme.components.export.answering import DESCRIPTION
 from trireme.components.export.isolated import isolated
 from trireme.components.training.result.trained import NotLoadable
 
-DESCRIPTION, SAMPLE = "MLmodel", "sample.npz"
+SAMPLE = "sample.npz"
 
 LOADER = "_load_pyfunc"
 """What MLflow calls a module's function that loads a model."""

@@ -9,6 +9,7 @@ import typer
 
 from trireme.components import extras
 from trireme.components.errors import TriremeError
+from trireme.components.processes import limit_reached
 from trireme.components.say import forget_reader, say
 from trireme.components.signals import from_a_terminal
 from trireme.components.tracking.environment import separate_login
@@ -109,6 +110,9 @@ def main() -> None:
         say("error: what was given is nested too deep")
         sys.exit(2)
     except Exception as error:
+        if limit := limit_reached(error):
+            say(f"error: {limit}")
+            sys.exit(1)
         if not no_room(error) or not _can_write():  # which the flush below tells
             raise
         file = getattr(error, "filename", None)

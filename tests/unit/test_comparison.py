@@ -158,6 +158,20 @@ def test_exported_programs_are_compared(results):
     assert comparison.largest[:2] == ("model.pt2 state_dict.weight", 0.5)
 
 
+def test_of_hdf5_no_other_file_is_read(results, tmp_path):
+    import h5py
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(bytes(12))
+
+    def save(content, path):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("weight", (3,), "f4", external=[(content, 0, 12)])
+
+    comparison = compare(*results(str(elsewhere), str(elsewhere), save, "model.h5"))
+    assert comparison.in_words == "is bit-identical, 1 file"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["saved_model", "keras"])
 def test_models_of_tensorflow_are_compared(results, form):

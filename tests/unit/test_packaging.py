@@ -1,6 +1,7 @@
 """components/export/packaging.py: models in their own form, as MLflow loads them."""
 
 import pickle
+import time
 
 import joblib
 import mlflow
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
 
 from trireme.components.evaluation.source import Source
+from trireme.components.export import isolated
 from trireme.components.export.packaging import SAMPLE, package
 from trireme.components.packages import install
 
@@ -117,6 +119,21 @@ def test_a_pickle_of_joblib_may_have_a_folder_of_that_name_beside_it(model, code
     joblib.dump(LogisticRegression().fit(X, LABELS), model / "model.joblib")
     made = packaged(model, code, tmp_path)
     assert made.words == "MLflow's python_function, answers inputs.npy through MLflow"
+
+
+class Sleeping:
+    def __reduce__(self):
+        return time.sleep, (3600,)
+
+
+def test_a_pickle_that_never_ends_is_not_waited_for(model, code, tmp_path, monkeypatch):
+    monkeypatch.setattr(isolated, "LIMIT", 0.5)
+    (model / "model.pkl").write_bytes(pickle.dumps(Sleeping()))
+    made = packaged(model, code, tmp_path)
+    assert made.words == (
+        "MLflow's sklearn, does not answer inputs.npy through MLflow: it has neither been loaded "
+        "nor answered within 0 s"
+    )
 
 
 def test_a_pickle_is_loaded_where_nothing_opens_servers(tmp_path, monkeypatch):

@@ -1,7 +1,10 @@
 """Models that TensorFlow left: loaded, evaluated and exported as PyTorch's are."""
 
+import io
+import zipfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 import onnxruntime
 import pytest
@@ -148,8 +151,51 @@ def test_code_in_a_keras_file_is_not_executed(model, tf, tmp_path):
     network = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Lambda(eval(lines))])
     network.save(model / "model.keras")
     mark.unlink()  # saving or building may have called it
-    assert "is not a Keras model that loads without the training code" in refusal(model)
+    assert refusal(model) == (
+        "model.keras is not a Keras model that loads without the training code: Requested the "
+        "deserialization of a `Lambda` layer whose `function` is a Python lambda; a SavedModel, as "
+        "model.export writes it, needs no code"
+    )
     assert not mark.exists()
+
+
+def test_a_layer_of_the_training_code_is_named(model, tf):
+    class Own(tf.keras.layers.Dense):
+        pass
+
+    tf.keras.Sequential([tf.keras.Input((2,)), Own(1)]).save(model / "model.keras")
+    assert "code: Could not locate class 'Own'; a SavedModel" in refusal(model)
+
+
+def test_weights_of_a_keras_file_in_another_file_are_named(model, network, tmp_path):
+    network.save(model / "model.keras")
+    lead_elsewhere(model / "model.keras", tmp_path / "elsewhere")
+    assert "code: Not allowed: H5 file with external Dataset" in refusal(model)
+
+
+def lead_elsewhere(archive: Path, elsewhere: Path) -> None:
+    """Has the first weights of a Keras file be in a file beside it."""
+    with zipfile.ZipFile(archive) as opened:
+        parts = {name: opened.read(name) for name in opened.namelist()}
+    weights = io.BytesIO(parts["model.weights.h5"])
+    with h5py.File(weights, "a") as file:
+        found = {}
+        file.visititems(lambda name, item: found.setdefault(name, getattr(item, "shape", None)))
+        name, shape = next((name, shape) for name, shape in found.items() if shape)
+        del file[name]
+        whole = [(str(elsewhere), 0, h5py.h5f.UNLIMITED)]
+        file.create_dataset(name, shape, "float32", external=whole)
+    parts["model.weights.h5"] = weights.getvalue()
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, content in parts.items():
+            opened.writestr(name, content)
+
+
+def test_a_keras_file_that_is_cut_off_is_said_to_be(model, network):
+    network.save(model / "model.keras")
+    content = (model / "model.keras").read_bytes()
+    (model / "model.keras").write_bytes(content[:-100])
+    assert refusal(model).endswith("code: it is no zip archive, or one that is cut off")
 
 
 def test_a_model_is_evaluated(model, data, network, tmp_path):

@@ -105,6 +105,9 @@ def make_directory(home: Path, name: str) -> Iterator[Path]:
             shutil.rmtree(made)
             raise _taken(directory) from None
         raise InputError(f"{directory}: cannot be created: {error.strerror}") from None
+    except InputError:  # its file system keeps no locks
+        shutil.rmtree(made)
+        raise
     with lock:
         yield directory
 

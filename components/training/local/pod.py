@@ -61,4 +61,5 @@ def _start(
         program = job.framework.without_shell(command, variables)
         if forked.is_for(job.framework, *program, directory):
             return forked.start(job.framework, *program, directory, GRACE)
-    return supervised(network.inside(pod, command, directory), GRACE, dict(variables), directory)
+    inside = partial(network.inside, pod, directory=directory)
+    return supervised(command, GRACE, variables, directory, inside=inside)

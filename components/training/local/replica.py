@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trireme.components.errors import JobFailed, exit_in_words
-from trireme.components.processes import lack_of_memory, oom_kills, reap
+from trireme.components.processes import lack_of_memory, limit_reached, oom_kills, reap
 from trireme.components.training.failed_replica import KEPT, is_peer_loss
 from trireme.components.training.hangs import BUSY
 from trireme.components.training.incidents import FailedAttempt
@@ -135,7 +135,8 @@ class Replica:
         try:
             process = self._launch()
         except OSError as error:
-            raise JobFailed(f"replica {self.name} could not be started: {error.strerror}") from None
+            why = limit_reached(error) or error.strerror
+            raise JobFailed(f"replica {self.name} could not be started: {why}") from None
         if self.status is not None:
             self.restarts += 1
         self.tail.clear()
@@ -150,9 +151,18 @@ class Replica:
 
     def follow(self) -> None:
         """Has threads read what the attempt prints and wait for its end."""
-        follower = threading.Thread(target=self._follow, args=(self._process,), daemon=True)
-        follower.start()
-        threading.Thread(target=self._wait, args=(self._process, follower), daemon=True).start()
+        process = self._process
+        assert process
+        follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
+        waiter = threading.Thread(target=self._wait, args=(process, follower), daemon=True)
+        try:
+            follower.start()
+            waiter.start()
+        except RuntimeError as error:  # nobody would be told of its end
+            self.kill()
+            self._wait(process, follower)
+            why = limit_reached(error) or str(error)
+            raise JobFailed(f"replica {self.name} could not be followed: {why}") from None
 
     @property
     def last_line(self) -> float:
@@ -252,7 +262,8 @@ class Replica:
                 kill_leftovers(process.pid)
                 status = 128 - status
             # Whoever does not read what is shown must not keep the job from ending.
-            follower.join(UNREAD)
+            if follower.is_alive():
+                follower.join(UNREAD)
         finally:
             self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 

@@ -9,7 +9,7 @@ import queue
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -150,14 +150,10 @@ class _JobRun:
 
     def _start_all(self) -> None:
         """Starts all replicas before it follows any, as what has threads cannot be forked."""
-        launched: list[Replica] = []
-        try:
+        with ExitStack() as launched:
             for replica in self.replicas:
                 replica.launch()
-                launched.append(replica)
-        finally:
-            for replica in launched:
-                replica.follow()
+                launched.callback(replica.follow)  # also where another cannot be
 
     def stop(self, grace: float) -> None:
         """Ends what still runs, kills it after some seconds, and waits for it."""

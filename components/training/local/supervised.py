@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -19,25 +20,32 @@ KILLING = 10.0  # seconds for processes to end that are killed; one that waits f
 def supervised(
     command: list[str],
     grace: float,
-    environment: dict[str, str],
+    environment: Mapping[str, str],
     directory: str | Path = ".",
     lock: int | None = None,
+    inside: Callable[[list[str]], list[str]] = list,
 ) -> subprocess.Popen[bytes]:
     """Starts a command under a supervisor, whose end, output and exit status are the command's.
 
     Args:
+        environment: The command's alone: a library that it preloads, or looks for elsewhere, is
+            none for the supervisor.
         lock: The descriptor of a lock that the supervisor is to have, and not the command.
+        inside: Makes of the supervisor's command one that runs it on another host.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-S", "-I", supervisor.__file__, str(grace), *command],
-        env=environment,
-        cwd=directory,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=() if lock is None else [lock],
-        start_new_session=True,
-    )
+    with os.fdopen(os.memfd_create("environment"), "w+b") as given:
+        given.write(b"\0".join(os.fsencode(f"{name}={environment[name]}") for name in environment))
+        given.seek(0)
+        arguments = [str(grace), str(given.fileno()), *command]
+        process = subprocess.Popen(
+            inside([sys.executable, "-S", "-I", supervisor.__file__, *arguments]),
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[each for each in (given.fileno(), lock) if each is not None],
+            start_new_session=True,
+        )
     assert process.stdout
     widen(process.stdout)
     return process
@@ -62,7 +70,7 @@ def kill_leftovers(supervisor_pid: int) -> None:
 def _leftovers(supervisor_pid: int) -> list[int]:
     """Returns the ids of its session, and of what says that it was started under it."""
     # A launcher may start each of its workers in a session of its own.
-    mark = f"TRIREME_SUPERVISOR={supervisor_pid}".encode()
+    mark = f"{supervisor.MARK}={supervisor_pid}".encode()
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

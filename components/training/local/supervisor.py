@@ -2,8 +2,9 @@
 
 Used as a program, with nothing imported but the standard library so that it starts at once:
 
-    python -S -I supervisor.py GRACE COMMAND [ARGUMENT ...]
+    python -S -I supervisor.py GRACE ENVIRONMENT COMMAND [ARGUMENT ...]
 
+- ENVIRONMENT is the descriptor of a file with the command's variables, a NUL between them.
 - Standard input is a pipe that the parent holds open and never writes to. When it closes, the
   parent is gone (also by ``kill -9``) and the command is stopped.
 - Stopping, also on SIGTERM, SIGINT or SIGHUP, sends SIGTERM to the command, as a kubelet does to
@@ -23,22 +24,30 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
 POLL = 0.05  # seconds between looks while the command is being stopped
+MARK = "TRIREME_SUPERVISOR"  # the variable by which all that was started under it can be told
 
 
 def main() -> int:
     """Runs the command line's command; returns the exit status."""
-    grace, command = float(sys.argv[1]), sys.argv[2:]
+    grace, command = float(sys.argv[1]), sys.argv[3:]
+    with open(int(sys.argv[2]), "rb") as given:
+        variables = dict(entry.split(b"=", 1) for entry in given.read().split(b"\0") if entry)
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2:
             with contextlib.suppress(OSError):  # the listing's own
                 os.set_inheritable(number, False)  # a lock is not the command's
-    status = supervise(grace)
+    try:
+        status = supervise(grace)
+    except BlockingIOError as error:  # this user may have no more processes
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return 127
     if status is not None:
         return status
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python itself ignores these
         signal.signal(number, signal.SIG_DFL)
+    variables[MARK.encode()] = os.environb[MARK.encode()]
     try:
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, variables)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         os._exit(127)
@@ -59,7 +68,7 @@ def supervise(grace: float) -> int | None:
     child = os.fork()
     if child == 0:
         os.setpgrp()
-        os.environ["TRIREME_SUPERVISOR"] = str(os.getppid())
+        os.environ[MARK] = str(os.getppid())
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)

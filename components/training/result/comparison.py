@@ -221,6 +221,8 @@ def _of_hdf5(file: Path | io.BytesIO) -> Iterator[tuple[str, np.ndarray]]:
 
     def keep(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise ValueError(f"{name} is in another file")  # which may be any of this machine
             arrays[name] = item[()]
 
     with h5py.File(file, "r") as opened:

@@ -1,15 +1,21 @@
 """Models that a TensorFlow program left."""
 
 import math
+import re
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trireme.components.errors import first_line
 from trireme.components.training.result.trained import NotLoadable, TrainedModel, no_tensor, read
 
 SERVING = "serving_default"  # the signature that TensorFlow Serving calls
+_CAUSE = re.compile(r"Exception encountered: |Example error message for object .*:\s+")
+"""What Keras says a cause after, which comes below all that it was about to make."""
+
 COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -45,7 +51,17 @@ def load_keras(file: Path) -> TrainedModel:
     import tensorflow as tf
 
     def load(path: Path) -> Any:
-        return tf.keras.models.load_model(path, compile=False, safe_mode=True)
+        if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
+            raise ValueError("it is no zip archive, or one that is cut off")
+        try:
+            return tf.keras.models.load_model(path, compile=False, safe_mode=True)
+        except Exception as error:
+            cause = _CAUSE.split(str(error))[-1].strip() or first_line(error)
+            # What follows the first sentence is how to run the file's code, which is not done here.
+            said = cause.splitlines()[0].partition(". ")[0]
+            raise ValueError(
+                f"{said}; a SavedModel, as model.export writes it, needs no code"
+            ) from None
 
     model = read(file, "a Keras model that loads without the training code", load)
     return _as_trained(model, lambda tensor: model(tensor, training=False), model.weights)

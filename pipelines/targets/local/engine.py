@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.components.errors import InputError, StepFailed, TriremeError
+from trireme.components.processes import limit_reached
 from trireme.graph import values
 from trireme.graph.conditions import holds
 from trireme.graph.graph import Graph
@@ -224,7 +225,8 @@ def _outcome_of(future: "Future[Ran]", call: Call) -> Outcome:
     try:
         outputs, error = future.result()
     except Exception as fault:  # of ours; other steps go on, and the run ends
-        outputs, error = {}, TriremeError(f"step {call.task} cannot run: {fault!r}")
+        why = limit_reached(fault) or repr(fault)
+        outputs, error = {}, TriremeError(f"step {call.task} cannot run: {why}")
     return Outcome(FAILED if error else SUCCEEDED, outputs, error)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from trireme.components import kept_record
 from trireme.components.checkout import snapshot
 from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
-from trireme.components.file_lock import FileLock
+from trireme.components.file_lock import FileLock, is_held
 from trireme.components.finish import outcome, webhook
 from trireme.components.home import home, make_home, unwritable
-from trireme.components.processes import check_proc, cpus
+from trireme.components.processes import check_proc, cpus, limit_reached
 from trireme.components.secrets import given
 from trireme.components.signals import Interrupted, from_a_terminal, handled
 from trireme.components.tracking import client, journal, store
@@ -60,11 +60,15 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
         (directory / "workspace").mkdir()
         for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
             (directory / lock).touch()
+        is_held(directory / local_runs.LOCK)
         (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
         (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
         writing.write(pipeline.graph, directory / PIPELINE)
     except OSError as error:
         raise unwritable(error) from None
+    except InputError:  # its file system keeps no locks
+        shutil.rmtree(directory)
+        raise
     return directory
 
 
@@ -153,9 +157,11 @@ def go(
         except Interrupted as interruption:
             result.status, result.exit_status = "KILLED", 128 + interruption.number
             client.hurry()
-        except BaseException:
+        except BaseException as error:
             result.status = "FAILED"
-            raise
+            if not (limit := limit_reached(error)):
+                raise
+            result.fail(TriremeError(limit))
         finally:
             with handled(lambda number, frame: client.hurry(), from_a_terminal()):
                 steps.close()

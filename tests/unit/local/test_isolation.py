@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,16 @@ def test_replicas_find_their_master_by_its_name(manifest, logs):
         "master-0": "job-master-0 job-master-0 23456 10.77.0.1",
         "worker-0": "job-worker-0 job-master-0 23456 10.77.0.1",
     }
+
+
+@isolating
+def test_a_path_that_the_job_gives_is_the_programs_alone(manifest, logs):
+    said: dict[str, str] = {}
+    job = manifest("", workers=0, env={"PATH": "/nowhere"})
+    container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    container["command"] = [sys.executable, "-c", "import os; print(os.environ['PATH'])"]
+    runner.run(job, logs, said.__setitem__, isolated=True)
+    assert said == {"master-0": "/nowhere"}
 
 
 @isolating

@@ -1,5 +1,7 @@
 """Jobs of this machine: what is kept of them, and what is not."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -75,6 +77,16 @@ def test_a_name_is_taken_only_by_a_job_that_says_so(run, home):
     jobs.delete(home, "other")
     assert [*home.iterdir()] == [home / "digits"]
     assert [*home.parent.glob("job-*")] == []
+
+
+def test_where_a_file_system_keeps_no_locks_nothing_is_left(run, home, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(InputError, match="its file system keeps no locks"):
+        run()
+    assert [path.name for path in home.parent.rglob("*") if path.is_file()] == ["train.py"]
 
 
 def test_a_failed_job_says_why(run, home):

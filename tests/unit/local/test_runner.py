@@ -1,12 +1,13 @@
 """components/training/local/runner.py, with small programs instead of training."""
 
 import signal
+import threading
 
 import pytest
 
 from trireme.components.errors import JobFailed
 from trireme.components.training import failed_replica
-from trireme.components.training.local import runner
+from trireme.components.training.local import replica, runner
 from trireme.components.training.preflight.replica.said import MARK
 
 LIMIT = 90  # seconds; far more than any of this takes
@@ -206,8 +207,28 @@ def test_a_replica_that_still_works_when_the_others_are_done_is_let(
 
 def test_a_job_that_cannot_be_started_is_ended_in_a_sentence(manifest, logs, quiet):
     job = manifest("", env={"LONG": "x" * 200_000})
-    with pytest.raises(JobFailed, match=r"^replica master-0 could not be started: Argument list"):
+    with pytest.raises(JobFailed, match=r"^replica master-0 could not be started$") as caught:
         runner.run(job, logs, quiet)
+    assert "python3: Argument list too long" in caught.value.detail
+
+
+@pytest.mark.parametrize("threads", range(5))
+def test_a_job_whose_user_may_have_no_more_threads_is_ended_in_a_sentence(
+    manifest, logs, quiet, impatient, monkeypatch, threads
+):
+    started = []
+
+    class Limited(threading.Thread):
+        def start(self):
+            if len(started) == threads:
+                raise RuntimeError("can't start new thread")
+            started.append(self)
+            super().start()
+
+    monkeypatch.setattr(replica.threading, "Thread", Limited)
+    with pytest.raises(JobFailed, match=r"^replica \S+ could not be followed: .*, ulimit -u$"):
+        runner.run(manifest("import time; time.sleep(600)", workers=2), logs, quiet)
+    assert not [*logs.glob("*.pid")]  # which is there as long as a replica runs
 
 
 def test_signal_handlers_are_as_before_when_the_job_has_ended(manifest, logs, quiet):

@@ -1,7 +1,7 @@
 """components/training/local/supervisor.py, run as the program that it is."""
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.training.local import supervisor
+from trireme.components.training.local.supervised import supervised
 
 LIMIT = 60  # seconds; far more than any of this takes
 
@@ -31,10 +31,6 @@ while not os.path.exists(sys.argv[1]):
 """Leaves a process in a session of its own that writes its id to a file and ignores SIGTERM."""
 
 
-def command(*arguments: str, grace: float = 0.5) -> list[str]:
-    return [sys.executable, "-S", "-I", supervisor.__file__, str(grace), *arguments]
-
-
 def python(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(code), *arguments]
 
@@ -44,14 +40,8 @@ def supervise():
     """Starts supervised commands; ends what a failed test has left."""
     started = []
 
-    def start(*arguments: str, grace: float = 0.5) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            command(*arguments, grace=grace),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def start(*arguments: str, grace: float = 0.5, **variables: str) -> subprocess.Popen[bytes]:
+        process = supervised([*arguments], grace, os.environ | variables)
         started.append(process)
         return process
 
@@ -110,6 +100,26 @@ def test_output_and_arguments_are_passed_on_as_they_are(supervise):
     assert process.wait(LIMIT) == 0
 
 
+def test_variables_are_passed_on_as_they_are(supervise):
+    text = "a=b\n$X \udcff ü"
+    process = supervise(*python("import os; print(ascii(os.environ['X']))"), X=text)
+    assert first_line(process) == ascii(text)
+    assert process.wait(LIMIT) == 0
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_a_library_that_the_command_preloads_is_none_of_the_supervisor(supervise, tmp_path):
+    """As AddressSanitizer's, which would end the supervisor with a status of its own."""
+    source = "#include <unistd.h>\n__attribute__((destructor)) void end(void) { _exit(23); }"
+    (tmp_path / "end.c").write_text(source)
+    library = tmp_path / "end.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "end.c"], check=True)
+    code = "import os; os.write(1, os.environ['LD_PRELOAD'].encode()); os._exit(0)"
+    process = supervise(*python(code), LD_PRELOAD=str(library))
+    assert first_line(process) == str(library)
+    assert process.wait(LIMIT) == 0
+
+
 def test_the_command_reads_nothing_from_the_pipe(supervise):
     process = supervise(*python("import sys; print(repr(sys.stdin.read()))"))
     assert first_line(process) == "''"
@@ -154,16 +164,16 @@ def test_everything_ends_when_the_parent_is_killed(tmp_path, runs, eventually, p
         "pathlib.Path(sys.argv[1] + '2').write_text(str(os.getpid()))\n"
         "time.sleep(600)\n"
     )
-    supervised = command(*python(code, str(tmp_path / "pid")))
     parent = subprocess.Popen(
         python(
             """
-            import json, subprocess, sys, time
-            child = subprocess.Popen(json.loads(sys.argv[1]), stdin=subprocess.PIPE)
+            import os, sys, time
+            from trireme.components.training.local.supervised import supervised
+            child = supervised(sys.argv[1:], 0.5, os.environ)
             print(child.pid, flush=True)
             time.sleep(600)
             """,
-            json.dumps(supervised),
+            *python(code, str(tmp_path / "pid")),
         ),
         stdout=subprocess.PIPE,
     )

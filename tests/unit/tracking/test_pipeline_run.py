@@ -1,11 +1,13 @@
 """components/tracking/pipeline_run.py: a pipeline's run in MLflow, and those of its steps."""
 
 import errno
+import fcntl
 import json
 import os
 import shutil
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,6 +176,16 @@ def test_a_store_of_another_user_is_refused_before_a_run(home, workspace, monkey
         with pytest.raises(InputError, match=f"^{home / name}: user .* may not write"):
             start()
     assert sorted(home.iterdir()) == before
+
+
+def test_where_a_file_system_keeps_no_locks_nothing_is_left_of_a_run(home, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(InputError, match="its file system keeps no locks"):
+        running.prepare(SimpleNamespace(at_once=0, graph=None), {}, "a-run")
+    assert not [*(home / "runs").iterdir()]
 
 
 def test_a_database_of_another_user_is_refused_by_its_name(tmp_path, monkeypatch):
