@@ -80,6 +80,7 @@ class Kubeflow(Remote[Run]):
         )
         self._time_zone = kubeflow_time_zone
         self._known: dict[str, dict[str, StepPath]] = {}
+        self._died: dict[str, str] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -166,7 +167,7 @@ class Kubeflow(Remote[Run]):
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
             found = logs.every(cluster, run)
             drivers = logs.drivers(found)
-            before = waiting.of_failed(cluster, logs.failed(drivers))
+            before = waiting.of_failed(cluster, logs.failed(drivers), self._died)
             if run.state in ENDED:
                 return before
             pods = [*drivers, *logs.of_steps(found, self._step_paths(run))]
