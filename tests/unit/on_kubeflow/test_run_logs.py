@@ -19,6 +19,7 @@ import yaml
 from trireme.components import last_words
 from trireme.components.errors import InputError
 from trireme.components.training.description import names
+from trireme.graph.model import PathTask
 from trireme.pipelines.targets import pod_logs, registry
 from trireme.pipelines.targets.kubeflow import logs
 
@@ -242,7 +243,8 @@ def test_a_step_may_end_as_its_turn_would():
         nodes = [f"flow.root.{turn}{step}.executor" for step in ("resize", "resize-224")]
         made = [a_pod({"run_id": "1"}, node, at=1) for node in nodes]
         cluster = SimpleNamespace(namespace="kubeflow", items=lambda *given, **query: made)
-        return [name for name, _ in logs.pods(cluster, SimpleNamespace(id="1"), steps)]
+        paths = {step: (PathTask(step, False),) for step in steps}
+        return [name for name, _ in logs.pods(cluster, SimpleNamespace(id="1"), paths)]
 
     assert pods_of("resize", "resize-224") == ["resize", "resize-224"]
     assert pods_of("resize-224") == ["resize-224"]
