@@ -80,13 +80,15 @@ def check_host(field: str, name: str, purpose: str, host: str) -> None:
         )
 
 
-def check_named_elsewhere(where: str, name: str, purpose: str, host: str) -> None:
+def check_named_elsewhere(
+    where: str, name: str, purpose: str, host: str, by: str = "the repository's file"
+) -> None:
     """Refuses to send a Secret of this machine to a server that its user has not named."""
     if not is_here(name) or host in hosts(name, purpose):
         return
     raise InputError(
-        f"{where}: the Secret {name} of this machine would be sent to {host}, which only the "
-        f"repository's file names; if it is for that server, write {host} into its key {HOST}, "
+        f"{where}: the Secret {name} of this machine would be sent to {host}, which only {by} "
+        f"names; if it is for that server, write {host} into its key {HOST}, "
         f"{home() / 'secrets' / name / HOST}, or set {_prefix(name)}_{_prefix(HOST)}={host}"
     )
 

@@ -14,8 +14,8 @@ _WITHHELD = re.compile(
 )
 # A login in a URL, as of a database.
 _LOGIN = re.compile(r"\w://[^/@\s]+@")
-_HAVE_LOGINS = re.compile(r"(UV|PIP)_.*|.*_PROXY", re.IGNORECASE)
-"""Variables whose URLs installing needs as they are."""
+_HAVE_LOGINS = re.compile(r".*_PROXY", re.IGNORECASE)
+"""Variables whose URLs whatever asks a server needs as they are."""
 
 
 def is_withheld(name: str, value: str = "") -> bool:

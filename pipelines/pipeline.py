@@ -15,6 +15,7 @@ from trireme.components.errors import InputError
 from trireme.graph.model import ABSENT
 from trireme.graph.model import Parameter as Declared
 from trireme.pipelines import saved
+from trireme.pipelines.logins import Connect
 from trireme.pipelines.values import check as check_values
 
 if TYPE_CHECKING:
@@ -134,7 +135,11 @@ class Pipeline:
         return replace(self, graph=changed(self.graph, change))
 
     def given(
-        self, pairs: list[str], file: Path | None, job: dict[str, Any] | None = None
+        self,
+        pairs: list[str],
+        file: Path | None,
+        job: dict[str, Any] | None = None,
+        connect: Connect | None = None,
     ) -> dict[str, Any]:
         """Returns the values that a person has given.
 
@@ -142,9 +147,10 @@ class Pipeline:
             pairs: ``name=value`` as on the command line; these win over the file.
             file: A YAML file that maps names to values.
             job: Fields of the training job, which the parameter of that name gets besides.
+            connect: See ``saved.expanded``.
         """
         content = _read(file)
-        values, written = self.accept(content), {}
+        values, written = self.accept(content, connect), {}
         for pair in pairs:
             name, equals, text = pair.partition("=")
             if not equals:
@@ -157,7 +163,7 @@ class Pipeline:
                 written[name] = text
             else:
                 written[name] = self._parameter(name).parse(text)
-        values |= self.accept(written)
+        values |= self.accept(written, connect)
         return self.with_job(values, job) if job else values
 
     def with_job(self, values: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
@@ -174,12 +180,15 @@ class Pipeline:
             values |= {"evaluation": evaluation | {"env": job["env"] | own}}
         return values
 
-    def accept(self, values: dict[str, Any]) -> dict[str, Any]:
+    def accept(self, values: dict[str, Any], connect: Connect | None = None) -> dict[str, Any]:
         """Returns values by name, refused if a parameter is unknown or of another type.
 
         What ``code`` and ``dataset`` name in trireme.yaml is among them.
+
+        Args:
+            connect: See ``saved.expanded``.
         """
-        values = saved.expanded(values, self.parameters)
+        values = saved.expanded(values, self.parameters, connect)
         return {name: self._parameter(name).accept(value) for name, value in values.items()}
 
     def complete(

@@ -22,6 +22,8 @@ from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description import reading
 from trireme.components.training.description.values import AbsolutePath
 from trireme.components.whole_file import linked, write_whole
+from trireme.pipelines import logins
+from trireme.pipelines.logins import Connect
 
 FILE = "trireme.yaml"
 SHORT = ("code", "dataset")
@@ -100,18 +102,6 @@ class Workspace(StrictModel):
     """MLFLOW_TRACKING_URI of commands here, and tracking.uri of jobs; pipelines on a cluster have
     the Secret trireme-mlflow."""
 
-
-_LOGINS = {
-    "mlflow": (
-        ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_USERNAME"),
-        ("MLFLOW_TRACKING_URI",),
-    ),
-    "endpoint": (
-        ("KFP_EXISTING_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"),
-        ("KF_PIPELINES_ENDPOINT", "KFP_ENDPOINT"),
-    ),
-}
-"""Fields of a workspace that name a server, what logs one in there, and what else names it."""
 
 _FILES = {"images", "shape"}
 """Fields of a workspace that name a file."""
@@ -243,22 +233,21 @@ def workspace(name: str) -> dict[str, Any]:
     return _of_workspace(entry)
 
 
+def is_mlflow_of_the_repository(workspace: str) -> bool:
+    """Whether a workspace names an MLflow, and others have written that."""
+    entry = _named("workspaces", workspace, "--workspace ")
+    return entry.is_of_the_repository and "mlflow" in entry.fields
+
+
 def _check_logins(entry: Entry) -> None:
     """Refuses a server that only a repository's file names, where logins of this user would go."""
-    for field, (logins, named) in _LOGINS.items():
+    for field in ("mlflow", "endpoint"):
         url = str(entry.fields.get(field, ""))
-        is_url = url.startswith(("http://", "https://")) or (field == "endpoint" and bool(url))
-        known = [uris.origin(os.environ[name]) for name in named if os.environ.get(name)]
-        if not is_url or uris.origin(url) in known:
-            continue
-        sent = [name for name in logins if os.environ.get(name)]
-        if field == "mlflow" and Path("~/.mlflow/credentials").expanduser().is_file():
-            sent.append("~/.mlflow/credentials")
-        if sent:
+        if sent := logins.sent(field, url):
             raise InputError(
-                f"{entry}: {field} {url}: {sent[0]} would be sent there, which only the "
-                f"repository's file names; if it is for that server, set {named[0]} to its URL, or "
-                f"save the workspace in {users_file()}"
+                f"{entry}: {field} {url}: {sent} would be sent there, which only the repository's "
+                f"file names; if it is for that server, set {logins.NAMED[field][0]} to its URL, "
+                f"or save the workspace in {users_file()}"
             )
 
 
@@ -279,12 +268,15 @@ def of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+def expanded(
+    values: Mapping[str, Any], known: Container[str], connect: Connect | None = None
+) -> dict[str, Any]:
     """Returns a pipeline's parameters with those that ``@NAME`` stands for.
 
     Args:
         values: By name; those given besides win.
         known: The pipeline's own parameters, which may be called so, too.
+        connect: Returns the cluster that is to run it, whose Secrets are looked at then.
     """
     found: dict[str, Any] = {}
     names = {kind: values[kind] for kind in SHORT if kind in values and kind not in known}
@@ -295,45 +287,67 @@ def expanded(values: Mapping[str, Any], known: Container[str]) -> dict[str, Any]
         fields.pop("mount", None)
         own = {field: values[f"{kind}_{field}"] for field in fields if f"{kind}_{field}" in values}
         secret = values.get(f"{kind}_secret", fields.get("secret", secrets.DEFAULTS[kind]))
-        _check_secret(entry, fields.keys() - own.keys(), secret, kind)
+        _check_secret(entry, fields.keys() - own.keys(), secret, kind, connect)
         found |= {f"{kind}_{field}": value for field, value in fields.items()}
     if BASE_MODEL in names:
         found[BASE_MODEL] = found.pop(f"{BASE_MODEL}_uri")
     return found | {name: value for name, value in values.items() if name not in names}
 
 
-def expanded_job(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns a job's fields with those that ``code: "@name"`` and ``dataset`` stand for."""
+def expanded_job(fields: dict[str, Any], connect: Connect | None = None) -> dict[str, Any]:
+    """Returns a job's fields with those that ``code: "@name"`` and ``dataset`` stand for.
+
+    Args:
+        connect: See ``expanded``.
+    """
+    for field in SHORT:
+        _check_own_secret(field, fields.get(field))
     if is_name(fields.get("code")):
         entry, given = _configuration("code", fields["code"])
-        _check_secret(entry, given, given.get("secret", ""), "code")
+        _check_secret(entry, given, given.get("secret", ""), "code", connect)
         fields = fields | {"code": given}
     if is_name(fields.get("dataset")):
         entry, given = _configuration("dataset", fields["dataset"])
-        _check_secret(entry, given, given.get("secret", ""), "dataset")
+        _check_secret(entry, given, given.get("secret", ""), "dataset", connect)
         place = {"data_dir": given.pop("mount")} if "mount" in given else {}
         fields = place | fields | {"dataset": given.pop("options", {}) | given}
     return fields
 
 
-def _check_secret(entry: Entry, fields: Container[str], secret: Any, purpose: str) -> None:
+def _check_secret(
+    entry: Entry, fields: Container[str], secret: Any, purpose: str, connect: Connect | None
+) -> None:
     """Refuses to send a Secret of this user to a server that only a repository's file names.
 
     Args:
         fields: Those that are the entry's, and that nobody has given besides.
     """
-    if entry.is_of_the_repository and (host := _host(entry, fields)):
+    if not entry.is_of_the_repository:
+        return
+    given = {name: value for name, value in entry.content if name in fields}
+    options = given.get("options", {})
+    if host := _host(str(given.get("url", "")), str(given.get("uri", "")), options.get("endpoint")):
         secrets.check_named_elsewhere(str(entry), str(secret), purpose, host)
+        if secret and connect:
+            logins.check_secret(str(entry), str(secret), host, connect, users_file())
 
 
-def _host(entry: Entry, fields: Container[str]) -> str:
-    """Returns the server that a configuration names and a Secret may be sent to; empty for none."""
-    if isinstance(entry.content, CodeConfiguration):
-        server = urls.server(entry.content.url) if "url" in fields else None
+def _check_own_secret(field: str, given: Any) -> None:
+    """Refuses likewise for a server that a job's file names itself, of this machine's Secrets.
+
+    Those of a cluster its program can have anyhow, see ``secret_env``.
+    """
+    if isinstance(given, dict) and (secret := given.get("secret")):
+        url, uri = str(given.get("url", "")), str(given.get("uri", ""))
+        if host := _host(url, uri, given.get("endpoint")):
+            secrets.check_named_elsewhere(field, str(secret), field, host, "the job's file")
+
+
+def _host(url: str, uri: str, endpoint: Any) -> str:
+    """Returns the server that code or data name and a Secret may be sent to; empty for none."""
+    if url:
+        server = urls.server(url)
         return server.host if server and server.scheme in ("http", "https") else ""
-    assert isinstance(entry.content, DatasetConfiguration)
-    endpoint = entry.content.options.get("endpoint") if "options" in fields else None
-    uri = entry.content.uri if "uri" in fields else ""
     if endpoint:
         return uris.origin(str(endpoint))[1]
     return uris.origin(uri)[1] if uri.lower().startswith(("http:", "https:")) else ""

@@ -1,5 +1,6 @@
 """What a pod tells: when it ran, why it does not, and how it ended."""
 
+import re
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,9 @@ NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed"
 
 NOT_STARTED = "was not started"
 """How a pod failed whose container had to wait for another one that failed."""
+
+# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go
+_OVER_ITS_LIMIT = re.compile(r" exceeds the (total )?limit | exceeded its local ephemeral storage ")
 
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _KILLED = 128 + signal.SIGKILL
@@ -36,6 +40,11 @@ class Failure:
     taken: bool = False
     start: str = ""
     began: datetime | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its cluster has taken it for a reason of its own, which is no fault of it."""
+        return self.taken and not is_over_its_limit(self.words)
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,11 @@ def _began(times: dict[str, Any]) -> datetime | None:
     if times.get("startedAt") and times.get("reason") not in _NOT_STARTED:
         return moment(times["startedAt"])
     return None  # what could not be started says that it did so in 1970
+
+
+def is_over_its_limit(words: str) -> bool:
+    """Whether a kubelet has evicted a pod for what the pod has used, as it would again."""
+    return bool(_OVER_ITS_LIMIT.search(words))
 
 
 def taken_away(pod: dict[str, Any]) -> str:

@@ -34,11 +34,23 @@ def step_of(pod: dict[str, Any]) -> str:
     """Returns the step, with its turn in loops as in ``trial-003``; empty for what is none."""
     node = node_of(pod)
     if found := _EXECUTOR.fullmatch(node):
-        parts = found["above"].split(".")
-        return in_a_loop(found["step"], *(int(it[1]) for part in parts if (it := iteration(part))))
+        return in_a_loop(found["step"], *turns_of(pod))
     if re.match(r"[^.]*\.root\b", node) or not node:  # another pod of Kubeflow Pipelines
         return ""
     return in_a_loop(untried(node).rpartition(".")[2], *turns(node))
+
+
+def tasks_of(pod: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the names of the tasks down to the one that a pod of Kubeflow Pipelines is for."""
+    node = untried(node_of(pod))
+    node = node.removesuffix(".executor" if node.endswith(".executor") else "-driver")
+    parts = node.split(".")[2:]
+    return tuple(part for part in parts if part != "iteration-item" and not iteration(part))
+
+
+def turns_of(pod: dict[str, Any]) -> list[int]:
+    """Returns the numbers of the turns that a pod of Kubeflow Pipelines is in, outermost first."""
+    return [int(turn[1]) for part in node_of(pod).split(".") if (turn := iteration(part))]
 
 
 def driven_by(pod: dict[str, Any]) -> str:

@@ -159,7 +159,8 @@ def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple
             with_wheels.write_wheels(wheels)
             found.write_text("\n".join(sorted(there)))  # which uv prefers
             uv(
-                *("pip", "compile", *sources, *parts, "--constraint", str(held), *kept, *own),
+                *("pip", "compile", *sources, *uv.logins, *parts, *kept, *own),
+                *("--constraint", str(held)),
                 *("--find-links", str(wheels), "--output-file", str(found)),
                 *("--generate-hashes", "--no-annotate", "--no-header", *with_wheels.options),
             )
@@ -270,7 +271,8 @@ def _build(lock: str, options: list[str], folder: Path, uv: Uv) -> None:
             # In there, because what options name is relative to it.
             file.write("".join(f"{option}\n" for option in options) + lock)
             file.flush()
-            uv("pip", "install", "--no-deps", "--target", str(folder), "-r", file.name)
+            files = (f"--requirements={name}" for name in (file.name, *uv.logins))
+            uv("pip", "install", "--no-deps", "--target", str(folder), *files)
     for script in (folder / "bin").glob("*"):
         _make_movable(script)
     # A package may have files of these names, which are links into uv's cache.

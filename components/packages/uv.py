@@ -23,6 +23,7 @@ KEYS = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 """Keys of the Secret, and the variables by which uv takes them."""
 
 _URLS = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+_LOGIN = re.compile(r"(?<=://)([^/\s]+)@")  # all before the host of a URL
 
 _FAULTS = re.compile(
     "error sending request|tcp connect|dns error|timed? ?out|Failed to download(?! and build)"
@@ -35,7 +36,7 @@ _NOT_BUILT = re.compile(r"Failed to build|build backend")
 _DISABLED = re.compile(
     r"building (?:source\s+distributions|from\s+source)[^:\n]*\sis\s+disabled", re.I
 )
-_WHICH = re.compile(r"(?:distributions\s+for|required\s+for)\s+`([^`]+)`")
+_WHICH = re.compile(r"(?:distributions\s+for|required\s+for|attempted\s+to\s+build)\s+`([^`]+)`")
 _OF_GIT = ("SSH_AUTH_SOCK", "GIT_ASKPASS", "SSH_ASKPASS")
 _UNKNOWN = re.compile(
     r"Because (?:there is no version of )?(?P<name>\S+?)"
@@ -64,7 +65,8 @@ class NotKnown(TriremeError):
 class Uv:
     """uv, in the directory of a repository, with a package index that may be private.
 
-    What it builds gets its environment: it has nothing of this user's that opens another server.
+    What it builds gets its environment: it has nothing of this user's that opens a server. The
+    logins of indexes come to it by its standard input, as a file of requirements, ``logins``.
 
     Args:
         git: Variables by which git opens repositories that are required, and others.
@@ -100,15 +102,34 @@ class Uv:
         of_uv = {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & os.environ.keys()
         if "PIP_INDEX_URL" in os.environ and not of_uv:  # it is meant for uv, too
             self._variables.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
-        # All before the host of a URL.
-        self._hidden = [part for url in self.urls for part in re.findall(r"://([^/\s]+)@", url)]
+        self._hidden = [part for url in self.urls for part in _LOGIN.findall(url)]
+
+    @property
+    def logins(self) -> list[str]:
+        """The file of requirements that every command with others has to name, if there is one."""
+        return ["-"] if self._input else []
 
     @property
     def urls(self) -> list[str]:
         """Where it looks by itself, which no lock has to say."""
-        environment = os.environ | self._variables
-        given = " ".join(environment.get(name, "") for name in _URLS)
+        given = " ".join(self._places.values())
         return ["https://pypi.org/simple", *re.findall(r"https?://\S+", given)]
+
+    @property
+    def _places(self) -> dict[str, str]:
+        environment = os.environ | self._variables
+        return {name: environment[name] for name in _URLS if name in environment}
+
+    @property
+    def _input(self) -> str:
+        """The URLs with a login; uv uses it for the same URL without one, in its place."""
+        lines = []
+        for name, places in self._places.items():
+            is_page = name == "UV_FIND_LINKS"  # of which commas separate several
+            option, url = ("find-links", r"[^\s,]+") if is_page else ("extra-index-url", r"\S+")
+            urls = filter(_LOGIN.search, re.findall(f"https?://{url}", places))
+            lines += [f"--{option} {each}\n" for each in urls]
+        return "".join(lines)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -116,7 +137,8 @@ class Uv:
         given = withheld.environment(self._kept)
         given.pop("VIRTUAL_ENV", None)
         given |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
-        return given | ({"UV_NO_CACHE": "1"} if in_a_pod() else {}) | self._variables
+        given |= ({"UV_NO_CACHE": "1"} if in_a_pod() else {}) | self._variables
+        return given | {name: _LOGIN.sub("", places) for name, places in self._places.items()}
 
     def __call__(self, *arguments: str) -> None:
         """Runs a command of it."""
@@ -124,7 +146,7 @@ class Uv:
             [_program(), *arguments, "--quiet", "--python", sys.executable],
             cwd=self.code,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            input=self._input,
             capture_output=True,
             text=True,
             errors="replace",
@@ -133,11 +155,15 @@ class Uv:
             said = result.stderr
             for text in self._hidden:
                 said = said.replace(text, "***")
-            raise explained(said, self._present)
+            raise explained(said, self._present, self.builds)
 
 
-def explained(said: str, present: Present) -> TriremeError:
-    """Returns the error that uv's words mean: whoever is at fault."""
+def explained(said: str, present: Present, builds: bool = False) -> TriremeError:
+    """Returns the error that uv's words mean: whoever is at fault.
+
+    Args:
+        builds: See ``Uv``; a requirements file may forbid it, too.
+    """
     # It breaks long lines; of the first of each it says what it is.
     unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", without_queries(said))
     lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in unbroken.splitlines()]
@@ -146,6 +172,11 @@ def explained(said: str, present: Present) -> TriremeError:
         return refused
     if _DISABLED.search(unbroken):
         package = _WHICH.search(unbroken)
+        if builds:
+            return InputError(
+                f"requirements: {package[1] if package else 'a package'} has no wheel, and a "
+                "requirements file wants nothing built (--only-binary)"
+            )
         return NotKnown(
             f"requirements: what {package[1] if package else 'the project'} requires only its own "
             "code tells, such as a setup.py, which is run where the run installs it, and not before"

@@ -54,9 +54,10 @@ def plan(
     from trireme.pipelines.loading import loaded, ready
 
     (chosen,) = loaded([pipeline], **loading)
-    given = chosen.given(param or [], params, variables(env, secret_env))
-    chosen, arguments = ready(chosen, given, target)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
+    there = target.cluster if has_cluster else None
+    given = chosen.given(param or [], params, variables(env, secret_env), there)
+    chosen, arguments = ready(chosen, given, target)
     cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
@@ -102,9 +103,10 @@ def plan_job(
     from trireme.components.training.manifests.notes import notes
     from trireme.pipelines import planning
 
-    job = described(file, workspace, operator=operator)
     has_cluster = not no_check and bool(context or credentials.are_there())
-    cluster = connect(namespace, context) if has_cluster else None
+    there = partial(connect, namespace, context) if has_cluster else None
+    job = described(file, workspace, connect=there, operator=operator)
+    cluster = there() if there else None
     known, _ = _prices(cluster)
     manifest = render(job, planning.choose_operator(cluster, job))
     planned = planning.plan_job(manifest, known)

@@ -62,7 +62,8 @@ def run(
         from trireme.pipelines.loading import loaded, ready
 
         (chosen,) = loaded([pipeline], **loading)
-    given = chosen.given(param or [], params, variables(env, secret_env))
+    there = None if target.is_here else target.cluster
+    given = chosen.given(param or [], params, variables(env, secret_env), there)
     chosen, arguments = ready(chosen, given, target)
     name = chosen.name_of_a_run()
     raise typer.Exit(target.run(chosen, arguments, name, console, wait=not no_wait))

@@ -122,7 +122,7 @@ def set_schedule(
         "pipeline": pipeline,
         "cron": cron,
         "time_zone": time_zone,
-        "params": chosen.given(param or [], params, variables(env, secret_env)),
+        "params": chosen.given(param or [], params, variables(env, secret_env), target.cluster),
         "version": version,
         "catch_up": catch_up,
         "concurrency": concurrency,
@@ -198,6 +198,10 @@ def _apply(
 
     schedules = target.schedules()
     pipelines = [catalog.load(schedule.pipeline) for schedule in described]
+    described = [
+        each.model_copy(update={"params": pipeline.accept(each.params, target.cluster)})
+        for each, pipeline in zip(described, pipelines, strict=True)
+    ]
     plans = schedules.plan(described, images.read(images_file, pipelines))
     console = Console(sys.stdout)
     for plan in plans:

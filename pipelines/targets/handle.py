@@ -87,7 +87,8 @@ def run(
     (chosen,) = loaded([pipeline], parallelism=parallelism, **clustered)
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
-    values = chosen.with_job(chosen.accept(given), {name: job[name] for name in job if job[name]})
+    accepted = chosen.accept(given, None if place.is_here else place.cluster)
+    values = chosen.with_job(accepted, {name: job[name] for name in job if job[name]})
     chosen, arguments = ready(chosen, values, place)
     place.stays = True
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))

@@ -16,6 +16,7 @@ from trireme.components.kubernetes.streams import Stop
 from trireme.pipelines.targets.pod_logs import Named
 
 GRACE = 10.0  # seconds after which it is worth a word that nobody has begun with something
+ASKED = 5  # pods about which Events are asked for one by one; of more pods, once about all
 WIDTH = 300  # characters of what a driver has died of
 
 RUN = ""
@@ -37,38 +38,63 @@ def of_workflow(status: Mapping[str, Any], created: float) -> dict[str, str]:
 
 def of_pods(cluster: Cluster, named: list[Named]) -> dict[str, str]:
     """Returns why pods do not start, by their steps."""
-    found = {}
+    found, silent = {}, []
     for name, pod in named:
         if pods.is_over(pod) or "deletionTimestamp" in pod["metadata"]:
             continue
-        if reason := pods.waiting_reason(pod) or _warning(cluster, pod):
+        if reason := pods.waiting_reason(pod):
             found[name] = reason
-    return found
+        elif _is_late(pod):
+            silent.append((name, pod))
+    warnings = _warnings(cluster, [pod for _, pod in silent])
+    told = {name: warnings.get(pod["metadata"]["uid"], "") for name, pod in silent}
+    return found | {name: warning for name, warning in told.items() if warning}
 
 
-def of_failed(cluster: Cluster, named: list[Named]) -> dict[str, str]:
-    """Returns how drivers of Kubeflow Pipelines have failed, by their tasks."""
+def of_failed(cluster: Cluster, named: list[Named], known: dict[str, str]) -> dict[str, str]:
+    """Returns how drivers of Kubeflow Pipelines have failed, by their tasks.
+
+    Args:
+        known: What they have died of, by the ids of their pods, as far as their logs are read.
+    """
     found = {}
     for name, pod in named:
         if failure := pods.failure(pod, CONTAINER):
-            why = _fatal(cluster, pod)
-            found[name] = f"its driver {failure.words}" + (f": {why}" if why else "")
+            uid = pod["metadata"]["uid"]
+            if uid not in known:
+                known[uid] = _fatal(cluster, pod)
+            why = f": {known[uid]}" if known[uid] else ""
+            found[name] = f"its driver {failure.words}{why}"
     return found
 
 
-def _warning(cluster: Cluster, pod: dict[str, Any]) -> str:
-    """Returns what the latest Event about a pod that has not started warns of."""
+def _is_late(pod: dict[str, Any]) -> bool:
     created = pods.moment(pod["metadata"]["creationTimestamp"]).timestamp()
-    if pod["status"].get("phase") != "Pending" or time.time() - created < GRACE:
-        return ""
-    metadata = pod["metadata"]
-    about = f"involvedObject.uid={metadata['uid']}"
+    return pod["status"].get("phase") == "Pending" and time.time() - created >= GRACE
+
+
+def _warnings(cluster: Cluster, late: list[dict[str, Any]]) -> dict[str, str]:
+    """Returns what the latest Events about pods warn of, by the pods' ids."""
+    uids = {pod["metadata"]["uid"] for pod in late}
+    # A namespace may have very many about others, but a loop very many pods, too.
+    about = [f"involvedObject.uid={uid}" for uid in sorted(uids)]
+    about = about if len(about) <= ASKED else ["involvedObject.kind=Pod"]
+    latest: dict[str, dict[str, Any]] = {}
     with suppress(TriremeError):  # this user may not see Events
-        events = cluster.items(EVENTS, metadata["namespace"], fieldSelector=about)
-        events.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))
-        if events and events[-1].get("type") == "Warning":
-            return pods.joined(events[-1].get("reason", ""), events[-1].get("message", ""))
-    return ""
+        for selector in about:
+            for event in cluster.each(EVENTS, cluster.namespace, fieldSelector=selector):
+                uid = event["involvedObject"].get("uid", "")
+                if uid in uids and _time(event) >= _time(latest.get(uid, {})):
+                    latest[uid] = event
+    return {
+        uid: pods.joined(event.get("reason", ""), event.get("message", ""))
+        for uid, event in latest.items()
+        if event.get("type") == "Warning"
+    }
+
+
+def _time(event: dict[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def _fatal(cluster: Cluster, pod: dict[str, Any]) -> str:
@@ -79,6 +105,5 @@ def _fatal(cluster: Cluster, pod: dict[str, Any]) -> str:
         if words := _FATAL.match(line):
             found.append(words["words"].strip()[:WIDTH])
 
-    with suppress(TriremeError):
-        PodLog(cluster, pod, CONTAINER, look, lambda: None, Stop(), follow=False).run()
+    PodLog(cluster, pod, CONTAINER, look, lambda: None, Stop(), follow=False).run()
     return found[0] if found else ""

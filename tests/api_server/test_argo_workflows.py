@@ -53,6 +53,15 @@ def test_the_same_content_twice_is_uploaded_once(argo):
     assert not workflows.upload(argo, made(account="other"))
 
 
+def test_a_resumed_run_ended_when_it_finished_last(argo):
+    name = begun(argo)
+    now = workflows.find(argo, name).ended_at
+    again, last = "2036-01-02T00:00:00Z", "2036-01-02T00:05:00Z"  # as Argo's retry begins anew
+    change(argo, name, phase="Failed", startedAt=again, finishedAt=last)
+    run = workflows.find(argo, name)
+    assert run.seconds == 300 and run.created <= now < run.ended_at == workflows._seconds(last)
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", list(catalog.PIPELINES))
 def test_the_api_server_takes_every_pipeline(argo, name):

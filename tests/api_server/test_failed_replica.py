@@ -4,6 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from player import manifests
 
 from trireme.components.errors import JobFailed
 from trireme.components.kubernetes import pods
@@ -205,6 +206,63 @@ def test_who_follows_a_job_next_knows_what_has_failed_before(player, pytorch, cl
             player.back_off(pod, 1)
         with pytest.raises(JobFailed, match="exited with status 1, after 1 retry"):
             follow(Stop())
+
+
+OVER = [
+    "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    'Container pytorch exceeded its local ephemeral storage limit "1Gi". ',
+    'Usage of EmptyDir volume "shm" exceeds the limit "64Mi". ',
+]
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "TrainJob"])
+@pytest.mark.parametrize("message", OVER)
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_replica_that_used_more_than_it_may_has_failed_and_is_not_made_anew(
+    launched, player, cluster, monkeypatch, kind, message, is_removed
+):
+    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 1)
+    manifest = manifests()[kind]
+    run = launched(manifest)
+    job = player.wait_for(manifest)
+    places = [("master", 0), ("worker", 0)] if kind == "PyTorchJob" else [("node", 0), ("node", 1)]
+    pair = [player.pod(job, role, index) for role, index in places]
+    for pod in pair:
+        player.run(pod)
+    run.says("running")
+    if not is_removed:  # else its kubelet tells of the pod before its container has ended
+        player.exit(pair[1], 137)
+    by_kubelet = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    by_kubelet["lastTransitionTime"] = player.now()
+    player.set(pair[1], reason="Evicted", message=message, conditions=[by_kubelet])
+    player.exit(pair[0], 1)
+    player.condition(job, "Failed")
+    error = run.end().error
+    assert type(error) is JobFailed
+    said = "-0 was evicted" if kind == "PyTorchJob" else "-1 was evicted"
+    assert f"{said} from its node: {message.strip()}" in str(error)
+    assert player.wait_for(manifest)["metadata"]["uid"] == job["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("message", OVER)
+def test_one_that_used_more_than_it_may_uses_a_retry(launched, player, pytorch, message):
+    pytorch["metadata"]["annotations"] = {RETRIES: "1"}
+    for role in pytorch["spec"]["pytorchReplicaSpecs"].values():
+        role["restartPolicy"] = "ExitCode"
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    player.run(player.pod(job, "master"))
+    for _ in range(2):
+        worker = player.pod(job, "worker")
+        player.run(worker)
+        run.says("running: 2 of 2 replicas run")
+        player.exit(worker, 137)
+        player.set(worker, reason="Evicted", message=message)
+        run.says("running: 1 of 2 replicas run")
+        player.remove(worker)
+        run.states.clear()
+    player.pod(job, "worker")
+    assert str(run.end().error).endswith(", after 1 retry")
 
 
 def test_a_node_that_goes_is_no_retry(launched, player, pytorch, cluster):

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import zipfile
+from base64 import b64encode
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ from trireme.components.packages import install, present, requirements, use
 from trireme.components.packages.check import check, check_for_pods
 from trireme.components.packages.present import Present
 from trireme.components.packages.uv import Uv, explained
+from trireme.components.tracking import journal
 from trireme.components.training.description.job import TrainingJob
 from trireme.components.training.inputs import inputs_of
 from trireme.components.training.manifests import render
@@ -280,9 +282,10 @@ def test_neither_the_index_nor_its_password_reaches_what_is_shown(untracked, tmp
     (secret / "index-url").write_text("https://ada:hunter2@a.example/simple")
     commands = []
 
-    def run(command, env, **more):
+    def run(command, env, input, **more):
         commands.append(command)
-        assert env["UV_DEFAULT_INDEX"] == "https://ada:hunter2@a.example/simple"
+        assert env["UV_DEFAULT_INDEX"] == "https://a.example/simple"
+        assert input == "--extra-index-url https://ada:hunter2@a.example/simple\n"
         return subprocess.CompletedProcess(command, 1, "", "https://ada:hunter2@a.example refuses")
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -470,15 +473,23 @@ def index(tmp_path, untracked, monkeypatch):
     write_wheel(tmp_path / "index" / "old", "old", "torch<2")
 
     class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self):
+            needed = server.login and f"Basic {b64encode(server.login.encode()).decode()}"
+            if self.headers.get("Authorization", "") == needed:
+                super().do_GET()
+            else:
+                self.send_error(401)
+
         def log_message(self, *_):
             return
 
     folder = partial(Handler, directory=tmp_path / "index")
     with ThreadingHTTPServer(("127.0.0.1", 0), folder) as server:
+        server.login = ""
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("UV_NO_CACHE", "1")
-        yield
+        yield server
         server.shutdown()
 
 
@@ -522,6 +533,7 @@ def test_files_for_another_python_than_the_images_are_refused(tmp_path):
 
 BACKEND = """
 import zipfile
+from base64 import b64encode
 
 def build_wheel(directory, settings=None, metadata=None):
     name = "mine-1-py3-none-any.whl"
@@ -631,6 +643,46 @@ def test_what_builds_a_package_is_given_nothing_that_opens_servers(code, hostile
     given = json.loads(hostile.read_text())
     assert "x" not in given.values() and "WAREHOUSE" not in given
     assert (given["MAX_JOBS"], given["TOKENIZERS_PARALLELISM"]) == ("2", "false")
+
+
+@pytest.mark.parametrize("where", ["UV_DEFAULT_INDEX", "UV_INDEX", "PIP_INDEX_URL", "index-url"])
+def test_nor_the_password_of_the_index_that_it_is_from(
+    index, code, hostile, untracked, tmp_path, monkeypatch, where
+):
+    index.login = "ada:hunter2"
+    url = f"http://{index.login}@127.0.0.1:{index.server_port}"
+    monkeypatch.delenv("UV_DEFAULT_INDEX")
+    if where == "UV_INDEX":
+        (tmp_path / "empty").mkdir()
+        monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "empty").as_uri())
+        url = f"own={url}"
+    if where == "index-url":
+        (untracked / "secrets" / "mine").mkdir(parents=True)
+        (untracked / "secrets" / "mine" / where).write_text(url)
+    else:
+        monkeypatch.setenv(where, url)
+    build = (code / "pyproject.toml").read_text().partition("[build-system]")[2]
+    (code / "pyproject.toml").write_text(f"{DYNAMIC}[build-system]{build}")
+    (code / "backend.py").write_text(
+        f"{(code / 'backend.py').read_text()}\ndef get_requires_for_build_wheel(settings=None):\n"
+        "    return ['grouped']\n"
+    )
+    (tmp_path / "workspace").mkdir()
+    install.install(
+        [".", "small"], code, tmp_path / "workspace", secret="mine" if where == "index-url" else ""
+    )
+    files = {file.stem for file in Path(use.folder(tmp_path / "workspace")).glob("*.py")}
+    assert files == {"mine", "small", "sitecustomize"}
+    kept = "".join(file.read_text() for file in untracked.rglob(journal.PACKAGES))
+    assert "hunter2" not in hostile.read_text() + kept and "small==1.0" in kept
+
+
+def test_a_requirements_file_may_want_nothing_built(code, hostile, tmp_path):
+    (code / "requirements.txt").write_text("--only-binary :all:\n.\n")
+    (tmp_path / "workspace").mkdir()
+    with pytest.raises(InputError, match=r"^requirements: mine has no wheel, and a requirements "):
+        install.install(["requirements.txt"], code, tmp_path / "workspace")
+    assert not hostile.exists()
 
 
 def test_a_repositorys_file_names_no_secret_of_the_environment(code, hostile):

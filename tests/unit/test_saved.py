@@ -396,6 +396,22 @@ def test_of_a_job_no_secret_is_sent_there_either(lured):
             saved.expanded_job({field: name})
 
 
+OWN = {
+    "code": {"url": "https://evil.example/mine.git", "secret": "team"},
+    "dataset": {"uri": "s3://b", "endpoint": "https://evil.example", "secret": "team"},
+}
+
+
+@pytest.mark.parametrize("field", OWN)
+def test_nor_to_one_that_a_jobs_file_names(lured, field):
+    told = f"^{field}: the Secret team of this machine would be sent to evil.example, which only "
+    with pytest.raises(InputError, match=f"{told}the job's file names"):
+        saved.expanded_job({field: OWN[field]})
+    (lured / "team" / "host").write_text("evil.example")
+    saved.expanded_job({field: OWN[field]})
+    saved.expanded_job({field: OWN[field] | {"secret": "of-the-cluster"}})
+
+
 @pytest.mark.parametrize(
     ("field", "login", "named"),
     [
@@ -422,3 +438,31 @@ def test_nor_a_login_of_the_environment(repository, untracked, monkeypatch, fiel
             saved.workspace("w")
     monkeypatch.setenv(named, "https://evil.example/path")
     assert saved.workspace("w")[field] == "https://evil.example"
+
+
+@pytest.mark.parametrize("field", ["tracking: {uri: ", "env: {MLFLOW_TRACKING_URI: "])
+def test_a_job_here_logs_in_to_no_mlflow_that_only_its_file_names(
+    untracked, tmp_path, monkeypatch, field
+):
+    monkeypatch.setenv("HOME", str(untracked))
+    file, job = tmp_path / "job.yaml", "{entrypoint: train.py, image: x, "
+    file.write_text(f"{job}{field}'https://evil.example'}}}}")
+    described(file, here=True)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter2")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
+    told = "tracking.uri https://evil.example: MLFLOW_TRACKING_PASSWORD would be sent there, which"
+    with pytest.raises(InputError, match=told):
+        described(file, here=True)
+    described(file)  # which is only shown
+    described(file, here=True, env={"MLFLOW_TRACKING_URI": "https://evil.example"})
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://evil.example/path")
+    described(file, here=True)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    (untracked / ".mlflow").mkdir(parents=True)
+    (untracked / ".mlflow" / "credentials").touch()
+    own = "env: {MLFLOW_TRACKING_URI: 'https://evil.example', MLFLOW_TRACKING_PASSWORD: mine}"
+    file.write_text(f"{job}{own}}}")
+    with pytest.raises(InputError, match=r"credentials would be sent there"):
+        described(file, here=True)
+    (untracked / ".mlflow" / "credentials").unlink()
+    described(file, here=True)

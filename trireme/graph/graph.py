@@ -63,32 +63,15 @@ class Graph:
         """All tasks that are no groups, with the paths to them, in the order of dependency."""
         return list(leaves(self.root))
 
-    @property
+    @cached_property
     def paths(self) -> dict[str, StepPath]:
         """The path to each step, by the step's name."""
-        return {path[-1].name: path for path, _ in self.leaves}
+        return by_names([path for path, _ in self.leaves])
 
     @cached_property
     def names(self) -> dict[tuple[str, ...], str]:
-        """What tells each step from all others, by the names of the tasks down to it.
-
-        It is that of its own task, with as many of the groups around it as are needed.
-        """
-        paths = [tuple(task.name for task in path) for path, _ in self.leaves]
-        found: dict[tuple[str, ...], str] = {}
-        for length in range(1, max(map(len, paths), default=0) + 1):
-            named = {path: "-".join(path[-length:]) for path in paths if path not in found}
-            times = Counter(named.values()) + Counter(found.values())
-            found |= {
-                path: name
-                for path, name in named.items()
-                if times[name] == 1 or len(path) == length
-            }
-        given: Counter[str] = Counter()
-        for path, name in found.items():
-            given[name] += 1
-            found[path] = f"{name}-again-{given[name]}" if given[name] > 1 else name
-        return found
+        """The names of the steps, by those of the tasks down to each."""
+        return {tuple(task.name for task in path): name for name, path in self.paths.items()}
 
     @property
     def step_names(self) -> list[str]:
@@ -147,3 +130,23 @@ class Graph:
             if isinstance(task.component, Group):
                 group = task.component
         return scope
+
+
+def by_names(paths: list[StepPath]) -> dict[str, StepPath]:
+    """Returns the paths to steps by what tells each from all others.
+
+    It is the name of its own task, with as many of the groups around it as are needed.
+    """
+    tasks = {tuple(task.name for task in path): path for path in paths}
+    found: dict[tuple[str, ...], str] = {}
+    for length in range(1, max(map(len, tasks), default=0) + 1):
+        named = {path: "-".join(path[-length:]) for path in tasks if path not in found}
+        times = Counter(named.values()) + Counter(found.values())
+        found |= {
+            path: name for path, name in named.items() if times[name] == 1 or len(path) == length
+        }
+    given: Counter[str] = Counter()
+    for path, name in found.items():
+        given[name] += 1
+        found[path] = f"{name}-again-{given[name]}" if given[name] > 1 else name
+    return {found[path]: tasks[path] for path in tasks}

@@ -17,7 +17,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from trireme.components.errors import InputError
 from trireme.components.json_values import whole
 from trireme.graph.checking import check, check_size
-from trireme.graph.graph import KUBERNETES, Graph
+from trireme.graph.graph import KUBERNETES, Graph, by_names
 from trireme.graph.mending import mend
 from trireme.graph.model import (
     ABSENT,
@@ -112,7 +112,7 @@ def paths_of(document: dict[str, Any]) -> dict[str, StepPath]:
         document: kfp's ``PipelineSpec`` as JSON.
     """
     try:
-        return {path[-1].name: path for path, _ in leaves(_Reader(document, {}).root())}
+        return by_names([path for path, _ in leaves(_Reader(document, {}).root())])
     except (InputError, AttributeError, KeyError, TypeError, ValueError):
         return {}
 

@@ -35,6 +35,13 @@ _KEYS_OF_ENVIRONMENT = {
     *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
 }
 
+# Not all in that domain is Amazon's own: anybody's API is at ID.execute-api.REGION.amazonaws.com.
+# https://docs.aws.amazon.com/general/latest/gr/s3.html
+_AMAZONS = re.compile(
+    r"([^.]+\.)*s3(express)?(-[a-z0-9-]+)?(\.dualstack)?(\.[a-z]+(-[a-z]+)+-\d+)?(\.vpce)?"
+    r"\.amazonaws\.com(\.cn)?"
+)
+
 READ_TIMEOUT = 60  # seconds without a byte
 
 _RETRIES: "RetryConfig" = {
@@ -97,19 +104,21 @@ def bucket_of(
 
 
 def _refuse_elsewhere(dataset: Dataset) -> None:
-    """Refuses to sign for a server with keys of the environment that are not for it."""
+    """Refuses to sign for a server with keys of the environment or the machine that are not its."""
     is_public = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in ("1", "true", "on", "yes", "y")
-    if not dataset.endpoint or is_public or not (keys := _KEYS_OF_ENVIRONMENT & os.environ.keys()):
+    if not dataset.endpoint or is_public:
         return
     scheme, host, _ = to = origin(dataset.endpoint)
-    is_amazons = scheme == "https" and host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    is_amazons = scheme == "https" and _AMAZONS.fullmatch(host)
     if is_amazons or to in map(origin, filter(None, map(os.environ.get, _ENDPOINTS))):
         return
-    raise InputError(
-        f"dataset_options.endpoint {dataset.endpoint!r}: {min(keys)} of the environment is not for "
-        f"that server; set AWS_ENDPOINT_URL={_url(dataset.endpoint)} if it is, name a "
-        "dataset_secret, or set AWS_SKIP_SIGNATURE=true for a public bucket"
-    )
+    if keys := _KEYS_OF_ENVIRONMENT & os.environ.keys():
+        raise InputError(
+            f"dataset_options.endpoint {dataset.endpoint!r}: {min(keys)} of the environment is not "
+            f"for that server; set AWS_ENDPOINT_URL={_url(dataset.endpoint)} if it is, name a "
+            "dataset_secret, or set AWS_SKIP_SIGNATURE=true for a public bucket"
+        )
+    raise _nobodys(dataset)  # an instance of Amazon's has a role, whose token would be sent
 
 
 def _credentials(secret: secrets.Secret, kind: str) -> dict[str, Any]:
@@ -161,11 +170,7 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
     """Returns what a store's error means to a person, with nothing secret in it."""
     said, uri = str(error), dataset.uri
     if _LOOKED_FOR.search(said):
-        public = ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
-        return InputError(
-            f"dataset_uri {uri!r}: there are no credentials; name a dataset_secret"
-            + public * (dataset.place.kind == "s3")
-        )
+        return _nobodys(dataset)
     said = _URL.sub("", said)  # which holds names that could be taken for what is looked for
     match = _STATUS.search(said)
     if status := int(match[1] or match[2]) if match else 0:
@@ -176,6 +181,14 @@ def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
             "S3 does (status 206), and large objects are read in parts"
         )
     return Fault(_words(said))
+
+
+def _nobodys(dataset: Dataset) -> InputError:
+    public = ", or set AWS_SKIP_SIGNATURE=true for a public bucket"
+    return InputError(
+        f"dataset_uri {dataset.uri!r}: there are no credentials; name a dataset_secret"
+        + public * (dataset.place.kind == "s3")
+    )
 
 
 def answered(said: str, status: int, dataset: Dataset) -> TriremeError | Fault:

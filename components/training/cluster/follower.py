@@ -44,9 +44,6 @@ PER_REPLICA = 0.001  # seconds between two looks at all replicas, for each of th
 REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
-EXCEEDS = " exceeds the "
-"""What a kubelet says where it evicts a pod for what the pod has used, as it would again."""
-
 IN_TURN = (
     "the lines of the first replica of each role are read as they come, those of all others when "
     "they end or are started again, and about once a minute or, of very many, every few minutes"
@@ -364,7 +361,7 @@ class Follower:
         if removed:
             words = removed.taken or "was removed: its pod was deleted while it ran"
             replica = removed.replica
-            failed = JobFailed if EXCEEDS in words else ReplicaLost
+            failed = JobFailed if pods.is_over_its_limit(words) else ReplicaLost
             return failed(f"replica {replica.name} {words}", replica.last_lines_of(removed.uid))
         if culprit and stuck and culprit.last_failure.words.startswith(pods.NOT_STARTED):
             # Training operator 1.9 has workers wait for the master, in an init container.
@@ -376,8 +373,7 @@ class Follower:
                 # takes longer to end than those it drags down does not live to report.
                 words += " after it had lost a peer"
                 detail = "\n".join([*self._last_lines_of_removed(), detail])
-            is_lost = culprit.last_failure.taken and EXCEEDS not in words
-            failed = ReplicaLost if is_lost else JobFailed
+            failed = ReplicaLost if culprit.last_failure.is_lost else JobFailed
             return failed(f"replica {culprit.name} {words}", detail)
         why = status.message or status.reason or "its operator does not say why"
         return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")

@@ -160,7 +160,7 @@ class Replica:
         for start, failure in sorted(self.failures.items(), key=lambda each: each[1].at):
             uid, number = start[0], seen[start[0]]
             seen[uid] += 1
-            if failure.taken or failure.stopped or self._heard[start] > known:
+            if failure.is_lost or failure.stopped or self._heard[start] > known:
                 continue
             began, ended = _began(failure).timestamp(), failure.at.timestamp()
             lost_peer = partial(self._said_lost_peer, uid, number)

@@ -44,7 +44,7 @@ def advise(
 
     if why := stacks.why_not():
         raise InputError(f"nothing can be measured: {why}")
-    given = described(file, workspace, **variables(env, secret_env))
+    given = described(file, workspace, here=True, connect=None, **variables(env, secret_env))
     job = given.model_copy(update={"name": f"{given.name}-advise"})
     manifest = jobs.check(jobs_home(), job)
     known = prices.read()

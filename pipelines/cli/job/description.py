@@ -11,18 +11,35 @@ from trireme.components.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
     from trireme.components.training.description.job import TrainingJob
+    from trireme.pipelines.logins import Connect
 
 
-def described(file: Path | None, workspace: str = "", **flags: Any) -> "TrainingJob":
-    """Returns the job of a file and flags, which win, and of what a workspace says of all jobs."""
+def described(
+    file: Path | None,
+    workspace: str = "",
+    *,
+    here: bool = False,
+    connect: "Connect | None" = None,
+    **flags: Any,
+) -> "TrainingJob":
+    """Returns the job of a file and flags, which win, and of what a workspace says of all jobs.
+
+    Args:
+        here: Whether it is to run on this machine.
+        connect: Returns the cluster that is to run it.
+    """
     from trireme.components.training.description import reading
     from trireme.components.training.description.job import TrainingJob
-    from trireme.pipelines import saved
+    from trireme.pipelines import logins, saved
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
-    fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""))
+    fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""), connect)
     of_all = saved.of_all_jobs(saved.workspace(workspace)) if workspace else {}
-    job = TrainingJob.create(**reading.merged(reading.merged(of_all, fields), given))
+    fields = reading.merged(of_all, fields)
+    if (here or connect) and "MLFLOW_TRACKING_URI" not in given.get("env", {}):
+        is_theirs = bool(workspace) and saved.is_mlflow_of_the_repository(workspace)
+        logins.check_tracking(fields, connect, is_theirs)
+    job = TrainingJob.create(**reading.merged(fields, given))
     if "name" in job.model_fields_set:
         return job
     # Two jobs that nobody named are two jobs.

@@ -1,6 +1,7 @@
 """``trireme job preflight``."""
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +40,16 @@ def preflight(
     from trireme.components.training.preflight import alone
 
     refuse_other_places(local, isolated, operator, namespace, context)
-    job = alone.described(described(file, workspace, name=name, operator=operator))
+    there = partial(connect, namespace, context, stays=True)
+    given = described(
+        file,
+        workspace,
+        here=local,
+        connect=None if local else there,
+        name=name,
+        operator=operator,
+    )
+    job = alone.described(given)
     if local:
         from trireme.components.training.local import jobs
 
@@ -56,7 +66,7 @@ def preflight(
     from trireme.components.training.cluster.operators import operator_of
     from trireme.components.training.manifests.references import references
 
-    cluster = connect(namespace, context, stays=True)
+    cluster = there()
     manifest = manifests.render(at_one_commit(job), operator_of(cluster, job))
     checks.require_references(cluster, *references(manifest))
     _show(alone.run_there(job, manifest, cluster, printer(), say))

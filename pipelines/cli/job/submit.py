@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,9 +80,12 @@ def submit(
     refuse_other_places(local, isolated, operator, namespace, context)
     if not local and not wait:
         refuse(limits_given, "goes with --wait")
+    there = partial(connect, namespace, context, stays=wait)
     job = described(
         file,
         workspace,
+        here=local,
+        connect=None if local else there,
         name=name,
         framework=framework,
         image=image,
@@ -99,7 +103,7 @@ def submit(
     if local:
         _run_here(job, isolated, dry_run)
     else:
-        _run_there(job, connect(namespace, context, stays=wait), dry_run, wait)
+        _run_there(job, there(), dry_run, wait)
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:

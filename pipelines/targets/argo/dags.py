@@ -41,6 +41,7 @@ from trireme.pipelines.targets.argo.templates import (
     outputs_of,
     refine,
     short_names,
+    shortened,
     task_names,
 )
 
@@ -49,10 +50,20 @@ class Dag:
     """A component that consists of tasks; its template's inputs and outputs by kfp's names."""
 
     def __init__(
-        self, templates: Templates, group: Group, directory: str, absent: set[str]
+        self,
+        templates: Templates,
+        group: Group,
+        directory: str,
+        absent: set[str],
+        path: tuple[str, ...] = (),
     ) -> None:
-        """Prepares a component, which may lie in a loop, and whose absent inputs may be null."""
+        """Prepares a component, which may lie in a loop, and whose absent inputs may be null.
+
+        Args:
+            path: The names of the tasks down to it.
+        """
         self.templates, self.group, self.directory = templates, group, directory
+        self._path = path
         self.inputs, self.outputs = short_names(group.inputs), short_names(group.outputs)
         self._names = task_names(group.tasks)
         inputs = {
@@ -87,7 +98,11 @@ class Dag:
             self._import(task, task.component)
             return
         name = self._names[task.name]
-        template_name = self.templates.name(name, within)
+        path = (*self._path, task.name)
+        told_apart = self.templates.graph.names.get(path, task.name)  # of a step, as status has it
+        template_name = self.templates.name(
+            name if told_apart == task.name else shortened(told_apart), within
+        )
         directory = f"{self.directory}/{name}".strip("/")
         call = Call(name, template_name, task, directory, self._scope.given(task))
         if task.loop:
@@ -139,7 +154,8 @@ class Dag:
 
     def _nested(self, call: Call, group: Group) -> tuple[models.Template, dict[str, Value]]:
         directory = inner_directory(call.directory)
-        inside = Dag(self.templates, group, directory, absent_inputs(call))
+        path = (*self._path, call.key)
+        inside = Dag(self.templates, group, directory, absent_inputs(call), path)
         template = inside.template(call.template)
         self._leave(call, inside.outputs)
         return template, {
@@ -151,7 +167,8 @@ class Dag:
             raise NotOnArgo(f"task {call.key}", "a loop over a single step")
         body_name = self.templates.name(f"{call.template}-round")
         place = len(self.templates.made)
-        inside = Dag(self.templates, call.component, IN_LOOP, absent_inputs(call))
+        path = (*self._path, call.key)
+        inside = Dag(self.templates, call.component, IN_LOOP, absent_inputs(call), path)
         inside.template(body_name)
         template, values = loops.template(call, body_name, inside.inputs, inside.outputs)
         self.templates.made.insert(place, template)

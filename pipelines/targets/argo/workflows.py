@@ -42,6 +42,12 @@ class Workflow(Run):
 
     begun: list[Node] = field(default_factory=list)
     uid: str = ""
+    finished: float = 0.0
+
+    @property
+    def ended_at(self) -> float:
+        """When it ended, or now; of a run that was resumed, ``seconds`` are those since then."""
+        return self.finished or time.time()
 
 
 def upload(cluster: Cluster, template: WorkflowTemplate) -> bool:
@@ -145,6 +151,7 @@ def _read(workflow: dict[str, Any]) -> Workflow:
         message=status.get("message", ""),
         begun=_steps(status),
         uid=metadata["uid"],
+        finished=_seconds(status["finishedAt"]) if status.get("finishedAt") else 0.0,
     )
 
 

@@ -5,19 +5,28 @@ node in the workflow are those that Kubeflow Pipelines' compiler gives them:
 https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argocompiler
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from trireme.components.kubernetes.connection import Cluster
 from trireme.components.kubernetes.pods import failure
-from trireme.components.kubernetes.step_pods import CONTAINER, driven_by, node_of, step_of, untried
-from trireme.components.step_names import is_of
+from trireme.components.kubernetes.step_pods import (
+    CONTAINER,
+    driven_by,
+    node_of,
+    step_of,
+    tasks_of,
+    turns_of,
+    untried,
+)
+from trireme.components.step_names import in_a_loop, is_of
+from trireme.graph.model import StepPath
 from trireme.pipelines.targets import pod_logs
 from trireme.pipelines.targets.kubeflow.reading import Run
 
 RUN = "pipeline/runid"
 
 
-def pods(cluster: Cluster, run: Run, steps: Collection[str]) -> list[pod_logs.Named]:
+def pods(cluster: Cluster, run: Run, steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
     return of_steps(every(cluster, run), steps)
 
@@ -27,15 +36,28 @@ def every(cluster: Cluster, run: Run) -> list[pod_logs.Pod]:
     return pod_logs.pods(cluster, f"{RUN}={run.id}")
 
 
-def of_steps(found: list[pod_logs.Pod], steps: Collection[str]) -> list[pod_logs.Named]:
+def of_steps(found: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
     """Returns those that do a step's work, with its name and turn."""
-    named = [(step_of(pod), pod) for pod in found]
-    return [(name, pod) for name, pod in named if any(is_of(name, step) for step in steps)]
+    names = _by_tasks(steps)
+    named = []
+    for pod in found:
+        step = step_of(pod)
+        if step and (name := names.get(tasks_of(pod))):
+            named.append((in_a_loop(name, *turns_of(pod)), pod))
+        elif any(is_of(step, name) for name in steps):
+            named.append((step, pod))
+    return named
 
 
-def drivers(found: list[pod_logs.Pod]) -> list[pod_logs.Named]:
-    """Returns those that prepare a task, with its name."""
-    return [(task, pod) for pod in found if (task := driven_by(pod))]
+def drivers(found: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
+    """Returns those that prepare a task, with its name: that of the step, if it is one."""
+    names = _by_tasks(steps)
+    named = [(driven_by(pod), pod) for pod in found]
+    return [(names.get(tasks_of(pod), task), pod) for task, pod in named if task]
+
+
+def _by_tasks(steps: Mapping[str, StepPath]) -> dict[tuple[str, ...], str]:
+    return {tuple(task.name for task in path): name for name, path in steps.items()}
 
 
 def failed(drivers: list[pod_logs.Named]) -> list[pod_logs.Named]:

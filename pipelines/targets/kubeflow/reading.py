@@ -72,10 +72,13 @@ def begun_steps(run: Run, step_paths: dict[str, StepPath]) -> list[Step]:
             begun[step.name] = step
     found = []
     for name, path in step_paths.items():
-        is_in_a_loop = any(task.is_loop for task in path)
-        if turns := nodes.tasks_by_turn(run.tasks, path) if is_in_a_loop else {}:
-            found += [_step(in_a_loop(name, *turn), task, name) for turn, task in turns.items()]
-        elif name in begun:
+        is_in_a_loop, has_its_name = any(task.is_loop for task in path), path[-1].name == name
+        loop = name if is_in_a_loop else ""
+        # Of a pipeline that is used twice the nodes are called alike, as those of a loop's turns.
+        alike = is_in_a_loop or not has_its_name
+        if turns := nodes.tasks_by_turn(run.tasks, path) if alike else {}:
+            found += [_step(in_a_loop(name, *turn), task, loop) for turn, task in turns.items()]
+        elif has_its_name and name in begun:
             found.append(begun[name])
     return found
 

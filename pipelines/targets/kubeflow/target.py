@@ -1,7 +1,7 @@
 """Kubeflow Pipelines as a place where pipelines run."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -80,6 +80,7 @@ class Kubeflow(Remote[Run]):
         )
         self._time_zone = kubeflow_time_zone
         self._known: dict[str, dict[str, StepPath]] = {}
+        self._died: dict[str, str] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -165,11 +166,12 @@ class Kubeflow(Remote[Run]):
         with suppress(TriremeError):
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
             found = logs.every(cluster, run)
-            drivers = logs.drivers(found)
-            before = waiting.of_failed(cluster, logs.failed(drivers))
+            steps = self._step_paths(run)
+            drivers = logs.drivers(found, steps)
+            before = waiting.of_failed(cluster, logs.failed(drivers), self._died)
             if run.state in ENDED:
                 return before
-            pods = [*drivers, *logs.of_steps(found, self._step_paths(run))]
+            pods = [*drivers, *logs.of_steps(found, steps)]
             return self._workflow_waits(cluster, run) | waiting.of_pods(cluster, pods) | before
         return {}
 
@@ -207,10 +209,10 @@ class Kubeflow(Remote[Run]):
         )
 
     def _pods_with_logs(
-        self, cluster: Cluster, run: Run, steps: Collection[str]
+        self, cluster: Cluster, run: Run, steps: Mapping[str, StepPath]
     ) -> list[pod_logs.Named]:
         found = logs.every(cluster, run)
-        return [*logs.of_steps(found, steps), *logs.failed(logs.drivers(found))]
+        return [*logs.of_steps(found, steps), *logs.failed(logs.drivers(found, steps))]
 
     def stop(self, run: Run) -> None:
         runs.cancel(self.connection, run)

@@ -1,6 +1,7 @@
 """components/dataset/sources/keys.py: a bucket's listing, read without the library."""
 
 import json
+import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, quote_plus, urlsplit
@@ -125,6 +126,19 @@ def test_a_server_that_is_away_is_a_fault_without_its_url(bucket):
         list(keys_of(Dataset(uri="s3://bucket", endpoint="http://127.0.0.1:1"), "train/"))
 
 
+AMAZONS = (
+    *("https://s3.amazonaws.com", "https://s3.eu-central-1.amazonaws.com"),
+    *("s3.cn-north-1.amazonaws.com.cn", "s3-fips.dualstack.us-gov-west-1.amazonaws.com"),
+    "https://bucket.vpce-1a2b-3c.s3.us-east-1.vpce.amazonaws.com",
+    "s3express-use1-az4.us-east-1.amazonaws.com",
+)
+STRANGERS = (
+    *("https://amazonaws.com.evil.example", "http://s3.amazonaws.com", "s3.evilamazonaws.com"),
+    *("https://a1b2c3.execute-api.us-east-1.amazonaws.com", "s3.x.elb.amazonaws.com"),
+    "https://s3-a1b2.execute-api.us-east-1.amazonaws.com",
+)
+
+
 @pytest.mark.parametrize(
     "keys", [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_WEB_IDENTITY_TOKEN_FILE",)]
 )
@@ -143,13 +157,61 @@ def test_keys_of_the_environment_sign_for_the_server_that_it_names(untracked, mo
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
     source_of(elsewhere)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    for amazons in ("https://s3.eu-central-1.amazonaws.com", "s3.cn-north-1.amazonaws.com.cn"):
+    for amazons in AMAZONS:
         source_of(Dataset(uri="s3://bucket", endpoint=amazons))
     source_of(Dataset(uri="s3://bucket"))
-    with pytest.raises(InputError, match="is not for that server"):
-        source_of(Dataset(uri="s3://bucket", endpoint="https://amazonaws.com.evil.example"))
+    for other in STRANGERS:
+        with pytest.raises(InputError, match="is not for that server"):
+            source_of(Dataset(uri="s3://bucket", endpoint=other))
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
     source_of(elsewhere)
+
+
+@pytest.fixture
+def instance(untracked, monkeypatch):
+    """The metadata service of a machine of Amazon's that has a role; what it was asked."""
+    asked = []
+
+    class Metadata(BaseHTTPRequestHandler):
+        def do_PUT(self):
+            self.answer(b"token")
+
+        def do_GET(self):
+            keys = dict.fromkeys(("AccessKeyId", "SecretAccessKey", "Token"), "x")
+            about = {"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": "2030-01-01T00:00:00Z"}
+            keys |= about | {"Expiration": "2030-01-02T00:00:00Z"}
+            self.answer(json.dumps(keys).encode() if self.path.endswith("/role") else b"role")
+
+        def answer(self, content):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments):
+            pass
+
+    for name in {name for name in os.environ if name.startswith("AWS_")}:
+        monkeypatch.delenv(name)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        yield asked
+        server.shutdown()
+
+
+def test_the_role_of_a_machine_signs_for_no_server_that_only_the_options_name(
+    bucket, instance, monkeypatch
+):
+    monkeypatch.delenv("AWS_SKIP_SIGNATURE", raising=False)
+    data = dataset(bucket, "s3")
+    with pytest.raises(InputError, match=r"there are no credentials; name a dataset_secret, or"):
+        list(keys_of(data, "train/"))
+    assert instance == bucket.asked == []
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.url)
+    list(keys_of(data, "train/"))
+    assert instance and all("X-Amz-Security-Token=x" in path for path in bucket.asked)
 
 
 def test_half_of_a_pair_of_keys_is_one_sentence(untracked, monkeypatch):

@@ -86,6 +86,27 @@ def test_a_run_is_given_what_people_can_fill_in(on_argo: OnArgo) -> None:
     }
 
 
+def test_the_steps_of_a_pipeline_that_is_used_twice_are_called_as_status_calls_them(
+    on_argo: OnArgo,
+) -> None:
+    @dsl.pipeline
+    def inner() -> None:
+        work(text="a").set_display_name("works")
+        with dsl.ParallelFor(["a"], name="each") as one:
+            work(text=one)
+
+    @dsl.pipeline
+    def twice() -> None:
+        inner()
+        inner()
+        shout(text="b").set_display_name("ends")
+
+    templates = on_argo(twice)["spec"]["templates"]
+    steps = {each["name"] for each in templates if "dag" not in each}
+    told_apart = {*reading.of_pipeline(twice).names.values()} - {"shout"}
+    assert steps == told_apart | {"ends"} and "inner-2-work" in steps
+
+
 def test_long_names_of_tasks_are_shortened_and_told_apart(on_argo: OnArgo) -> None:
     @dsl.pipeline(name="p" * 63)
     def long() -> None:

@@ -9,9 +9,10 @@ from trireme.components.errors import StepFailed
 from trireme.components.kubernetes.resources import NODE
 from trireme.components.kubernetes.step_pods import step_of
 from trireme.graph import reading
+from trireme.graph.model import PathTask
 from trireme.pipelines.console import Console
 from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.kubeflow import nodes
+from trireme.pipelines.targets.kubeflow import logs, nodes
 from trireme.pipelines.targets.kubeflow.target import Kubeflow
 
 
@@ -48,6 +49,20 @@ def loops(experiment: str = ""):
     best().after(trained)
 
 
+@dsl.pipeline(name="inner")
+def inner():
+    train(item="x")
+    with dsl.ParallelFor(["a"], name="each") as one:
+        check(item=one)
+
+
+@dsl.pipeline(name="twice")
+def twice():
+    inner()
+    inner()
+    best()
+
+
 OUTER = "for-loop-1.iteration-iterations({0}:{0}).iteration-item"
 INNER = "condition-2.for-loop-4.iteration-iterations({0}:{0}).iteration-item"
 
@@ -81,8 +96,8 @@ def place(kubeflow, untracked, request):
     return Kubeflow(kubeflow.url)
 
 
-def run(place, stream, *, wait):
-    pipeline = Pipeline("loops", reading.of_pipeline(loops))
+def run(place, stream, *, wait, of=loops):
+    pipeline = Pipeline("loops", reading.of_pipeline(of))
     arguments = pipeline.complete({}, set())
     return place.run(pipeline, arguments, pipeline.name, Console(stream), wait=wait)
 
@@ -142,6 +157,51 @@ def test_turns_that_cannot_be_told_apart_are_shown_as_one(trireme, kubeflow, pla
     run(place, io.StringIO(), wait=False)
     asked = ("status", kubeflow.only_run()["run_id"], "--target", "kfp")
     assert trireme(*asked)[1].splitlines()[2].split()[:2] == ["train", "FAILED"]
+
+
+CHECKS = "for-loop-2.iteration-iterations(0:0).iteration-item.check"
+
+
+def test_the_steps_of_a_pipeline_that_is_used_twice_are_told_apart(trireme, kubeflow, place):
+    state = {"inner.train": "SUCCEEDED", "inner-2.train": "FAILED", "best": "SUCCEEDED"}
+    kubeflow.states = [("FAILED", state | {f"inner-2.{CHECKS}": "RUNNING"})] * 2
+    run(place, io.StringIO(), wait=False, of=twice)
+    asked = ("status", kubeflow.only_run()["run_id"], "--target", "kfp")
+    assert sorted(line.split()[:2] for line in trireme(*asked)[1].splitlines()[2:6]) == [
+        ["best", "FINISHED"],
+        ["inner-2-for-loop-2-check-000", "running"],
+        ["inner-2-train", "FAILED"],
+        ["inner-train", "FINISHED"],
+    ]
+
+
+def a_pod(node):
+    return {"metadata": {"annotations": {NODE: node}}}
+
+
+def test_so_are_their_pods():
+    nodes = {
+        "flow(0).root(0).inner(0).train(0).executor(0)": "inner-train",
+        "flow.root.inner-2.train.executor": "inner-2-train",
+        f"flow.root.inner-2.{CHECKS}.executor(1)": "inner-2-for-loop-2-check-000",
+        "flow.root.best.executor": "best",
+        "flow.root.another.train.executor": "",
+    }
+    drivers = {
+        "flow(0).root(0).inner-2(0).train-driver(0)": "inner-2-train",
+        "flow.root.inner-driver": "inner",
+        "flow.root-driver": "root",
+    }
+    paths = reading.of_pipeline(twice).paths
+    found = [a_pod(node) for node in [*nodes, *drivers]]
+    assert [name for name, _ in logs.of_steps(found, paths)] == [*filter(None, nodes.values())]
+    assert [name for name, _ in logs.drivers(found, paths)] == [*drivers.values()]
+
+
+def test_a_step_may_be_called_as_a_driver_is():
+    paths = {"my-driver": (PathTask("my-driver", False),)}
+    (named,) = logs.of_steps([a_pod("flow.root.my-driver.executor")], paths)
+    assert named[0] == "my-driver"
 
 
 @pytest.mark.parametrize(

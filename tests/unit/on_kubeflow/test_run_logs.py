@@ -19,7 +19,8 @@ import yaml
 from trireme.components import last_words
 from trireme.components.errors import InputError
 from trireme.components.training.description import names
-from trireme.pipelines.targets import pod_logs
+from trireme.graph.model import PathTask
+from trireme.pipelines.targets import pod_logs, registry
 from trireme.pipelines.targets.kubeflow import logs
 
 THERE = ("--target", "kfp")
@@ -242,7 +243,8 @@ def test_a_step_may_end_as_its_turn_would():
         nodes = [f"flow.root.{turn}{step}.executor" for step in ("resize", "resize-224")]
         made = [a_pod({"run_id": "1"}, node, at=1) for node in nodes]
         cluster = SimpleNamespace(namespace="kubeflow", items=lambda *given, **query: made)
-        return [name for name, _ in logs.pods(cluster, SimpleNamespace(id="1"), steps)]
+        paths = {step: (PathTask(step, False),) for step in steps}
+        return [name for name, _ in logs.pods(cluster, SimpleNamespace(id="1"), paths)]
 
     assert pods_of("resize", "resize-224") == ["resize", "resize-224"]
     assert pods_of("resize-224") == ["resize-224"]
@@ -360,6 +362,20 @@ def test_what_a_driver_has_died_of_is_said(trireme, pods, run):
     assert trireme("logs", run["run_id"], *THERE)[1] == "".join(f"[train] {it}\n" for it in lines)
     pods.pods.append(a_pod(run, "flow(0).root(0).train-driver(1)", at=2))  # tried again
     assert "driver" not in trireme("status", run["run_id"], *THERE)[1]
+
+
+def test_its_log_is_read_once(pods, run):
+    pod = a_pod(run, "flow(0).root(0).train-driver(0)", at=1)
+    pod["spec"] = {"containers": []}
+    pod["status"]["phase"] = "Failed"
+    pod["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 1}}
+    pods.pods.append(pod)
+    pods.logs[pod["metadata"]["name"]] = ["panic: no input"]
+    target = registry.open("kfp", {})
+    found = target.find(run["run_id"])
+    said = [target.waits(found) for _ in range(3)]
+    assert said == [{"train": "its driver exited with status 1: no input"}] * 3
+    assert len([answer for answer in pods.sent if "panic" in answer]) == 1
 
 
 def a_job(name, made):
