@@ -1,13 +1,12 @@
 """What can go wrong, as types: raised where it is known, shown to a person in one place."""
 
-import re
 import signal
 from collections.abc import Mapping
 from types import MappingProxyType
 
-LONGEST = 2000  # characters of a message that are shown
+from trireme.components.plain import plain
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LONGEST = 2000  # characters of a message that are shown
 
 
 class TriremeError(Exception):
@@ -25,7 +24,7 @@ class TriremeError(Exception):
         if len(message) > LONGEST:
             shown = f"{message[: LONGEST - 500]} … {message[-500:]}"
         # What somebody has given may be in it, and must not move the cursor of who reads it.
-        super().__init__(_CONTROL.sub("?", shown))
+        super().__init__(plain(shown))
         self.detail = detail
         if exit_status is not None:  # otherwise that of its kind
             self.exit_status = exit_status

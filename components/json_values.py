@@ -1,7 +1,27 @@
-"""Values of JSON parameters as they were written."""
+"""Values of JSON that others write, as they were written."""
 
 import json
 from typing import Any
+
+LONGEST_NAME = 100  # characters of a name in a sentence
+
+
+class GivenTwiceError(ValueError):
+    """A name comes twice in an object, whose first value Python itself would drop."""
+
+
+def read(text: str) -> Any:
+    """Returns what a JSON text holds; refuses a name that comes twice in an object."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise GivenTwiceError(f"{name[:LONGEST_NAME]!r} is given twice")
+        found[name] = value
+    return found
 
 
 def whole(value: Any) -> Any:

@@ -4,12 +4,14 @@ import os
 import sys
 from typing import TextIO
 
+from trireme.components.plain import plain
+
 
 def say(text: str, stream: TextIO | None = None) -> None:
     """Prints a line, its end in the same write: where several processes print, lines stay whole."""
     stream = stream or sys.stderr
     try:
-        stream.write(f"{text}\n")
+        stream.write(f"{plain(text)}\n")
         stream.flush()
     except BrokenPipeError:  # what is said is no reason to end what is done
         forget_reader(stream)

@@ -6,14 +6,17 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from linecache import getlines
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import trireme
 from trireme.components import yaml_text
 from trireme.components.errors import InputError, TriremeError, first_line
 from trireme.components.step_names import ONCE
@@ -263,6 +266,28 @@ def _explained(what: str, file: Path | None) -> Iterator[None]:
         raise InputError(f"{place}{line}: {error.msg}") from None
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        theirs = [each for each in frames if file and each.filename == str(file.resolve())]
-        place = f", line {theirs[-1].lineno}" if theirs else ""
+        place, theirs = "", [each for each in frames if _is_theirs(each.filename)]
+        if theirs:
+            last = theirs[-1]
+            own = file and last.filename == str(file.resolve())
+            place = f"{'' if own else f': {last.filename}'}, {_lines(last, last is frames[-1])}"
         raise InputError(f"{what}{place}: {type(error).__name__}: {first_line(error)}") from None
+
+
+def _lines(frame: traceback.FrameSummary, is_innermost: bool) -> str:
+    """Says where a frame is: a function whose decorator refuses it is at fault anywhere."""
+    number = frame.lineno or 0
+    for node in () if is_innermost else ast.walk(ast.parse("".join(getlines(frame.filename)))):
+        if isinstance(node, ast.FunctionDef) and any(
+            each.lineno <= number <= (each.end_lineno or 0) for each in node.decorator_list
+        ):
+            return f"lines {number} to {node.end_lineno}"
+    return f"line {number}"
+
+
+def _is_theirs(file: str) -> bool:
+    """Tells whether code is of neither Python, nor an installed package, nor Trireme."""
+    if file.startswith("<") or {"site-packages", "dist-packages"} & {*Path(file).parts}:
+        return False
+    ours = (sysconfig.get_path("stdlib"), str(Path(trireme.__file__).parent))
+    return not any(Path(file).is_relative_to(folder) for folder in ours)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components import yaml_text
+from trireme.components import json_values, yaml_text
 from trireme.components.errors import InputError
 from trireme.graph.model import ABSENT
 from trireme.graph.model import Parameter as Declared
@@ -61,7 +61,9 @@ class Parameter:
         if self.type == "BOOLEAN" and text in ("True", "False"):  # as Python has them
             return text == "True"
         try:
-            value = json.loads(text)
+            value = json_values.read(text)
+        except json_values.GivenTwiceError as error:
+            raise InputError(f"parameter {self.name}: {error}") from None
         except (ValueError, RecursionError):
             raise self._wrong(text) from None
         return self.accept(value)

@@ -125,7 +125,7 @@ CONSTRUCTS = [
         ["x w", "y w", "w well exit-handler-1"],
     ),
     Construct(
-        "a failure: other turns go on, nothing follows, the exit handler runs",
+        "a failure: turns that have begun go on, nothing follows, the exit handler runs",
         odd.failing,
         ["1", "3", "done failed exit-handler-1"],
         ends="FAILED",

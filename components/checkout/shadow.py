@@ -94,7 +94,30 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
     if real == directory:
         return {"GIT_DIR": str(into)}
     _check_tree(directory)
-    return {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
+    ours = {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
+    _unmark(directory, ours)
+    return ours
+
+
+def _unmark(directory: Path, environment: dict[str, str]) -> None:
+    """Has git look at files that the index tells it not to look at."""
+    command = ("ls-files", "-z", "-v")
+    listed = must("list the files", git(*command, at=directory, environment=environment))
+    # Small letters are of files that are assumed to be unchanged, S of those to be skipped.
+    entries = [(entry[0], entry[2:]) for entry in listed.split("\0")[:-1]]
+    marks = {
+        "--no-assume-unchanged": [name for mark, name in entries if mark in "hs"],
+        # One that is not there has been left out of a sparse checkout, not deleted.
+        "--no-skip-worktree": [
+            name for mark, name in entries if mark in "Ss" and os.path.lexists(directory / name)
+        ],
+    }
+    for option, names in marks.items():
+        if names:
+            there = "".join(f"{name}\0" for name in names)
+            update = ("update-index", option, "-z", "--stdin")
+            unmarked = git(*update, at=directory, environment=environment, given=there)
+            must("look at all files", unmarked)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ The program finds the repository in ``CODE_DIR``, the dataset in ``DATA_DIR``, t
 - pictures for the report, ``*.png`` and ``*.svg``.
 """
 
-import json
 import math
 import os
 import subprocess
@@ -25,11 +24,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trireme.components import left_files
+from trireme.components import json_values, left_files
 from trireme.components.errors import InputError, StepFailed, exit_in_words
 from trireme.components.evaluation.figure_names import words
 from trireme.components.evaluation.figures import Evaluation, Score
-from trireme.components.evaluation.options import CustomEvaluation
+from trireme.components.evaluation.options import CustomEvaluation, outside
 from trireme.components.evaluation.source import Source
 from trireme.components.tracking import environment
 from trireme.components.training.failed_replica import TAIL
@@ -42,6 +41,8 @@ PICTURES = (".png", ".svg")
 SCORES = "scores.npy"
 
 LATE = 5.0  # seconds in which what a program has printed is read once it has ended
+
+ROUNDED = 1e-5  # what a mean of 32-bit numbers may be above 1
 
 FOUND = "evaluation"
 """EVALUATION_DIR in the run workspace."""
@@ -135,7 +136,7 @@ def inputs_of(directory: Path) -> np.ndarray | None:
 
 def _figures(file: Path) -> dict[str, float]:
     try:
-        found = json.loads(file.read_text())
+        found = json_values.read(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise NotLoadable(f"the evaluation wrote no readable metrics.json: {error}") from None
     if not isinstance(found, dict) or not found:
@@ -147,6 +148,8 @@ def _finite(name: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
             if math.isfinite(number := float(value)):
+                if wrong := outside(name, number, ROUNDED):
+                    raise NotLoadable(f"metrics.json: {name!r} is {number:g}, but {wrong}")
                 return number
     raise NotLoadable(f"metrics.json: {name!r} is not a finite number")
 

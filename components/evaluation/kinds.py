@@ -1,11 +1,11 @@
 """Which kind of model this is, as its answers and what is true of the samples tell."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+from trireme.components import json_values
 from trireme.components.evaluation.classification import Classification
 from trireme.components.evaluation.held_out import HeldOut, batches, outputs_of
 from trireme.components.evaluation.language import Language
@@ -75,7 +75,9 @@ def _are_one_hot(labels: np.ndarray) -> bool:
 def class_names(data: Path) -> list[str]:
     """Returns ``classes`` of dataset.json, or the folders of pictures; none where none are."""
     try:
-        names = json.loads((data / "dataset.json").read_text())["classes"]
+        names = json_values.read((data / "dataset.json").read_text())["classes"]
+    except json_values.GivenTwiceError as error:
+        raise NotLoadable(f"dataset.json: {error}") from None
     except (OSError, ValueError, KeyError, TypeError):
         return splits.classes(data, "train")
     names = [str(name) for name in names] if isinstance(names, list) else []

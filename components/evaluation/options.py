@@ -1,5 +1,6 @@
 """What is asked of a model and its evaluation, without the NumPy that evaluating needs."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -7,7 +8,7 @@ from pydantic import Field
 
 from trireme.components.errors import InputError
 from trireme.components.json_values import words
-from trireme.components.strict_model import StrictModel
+from trireme.components.strict_model import StrictModel, dotted
 from trireme.components.training.description.values import Argument, Text, VariableName
 
 FIGURES = (
@@ -23,9 +24,31 @@ MIN_ACCURACY = 0.9
 BY_CLASS = ("precision_", "recall_")
 """What the names of figures of one class begin with."""
 
+_SHARE, _AMOUNT, _R2 = (0.0, 1.0), (0.0, math.inf), (-math.inf, 1.0)
+_RANGES = {
+    **dict.fromkeys(("accuracy", "macro_f1", "roc_auc", "token_accuracy"), _SHARE),
+    **dict.fromkeys(("mean_absolute_error", "rmse", "largest_error"), _AMOUNT),
+    **dict.fromkeys(("log_loss", "perplexity", "bits_per_token"), _AMOUNT),
+    "r2": _R2,
+}
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def outside(name: str, value: float, rounded: float = 0.0) -> str:
+    """Returns what a figure of this name has to be, in words; empty where the value is that.
+
+    Args:
+        rounded: How far outside it may be, as figures are that have been rounded.
+    """
+    low, high = _RANGES.get(name, _SHARE if name.startswith(BY_CLASS) else (-math.inf, math.inf))
+    if low - rounded <= value <= high + rounded:
+        return ""
+    if (low, high) == _SHARE:
+        return "must be between 0 and 1"
+    return "must not be below 0" if value < low else "must not be above 1"
 
 
 class Gate(StrictModel):
@@ -98,6 +121,10 @@ def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any])
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
     asked = Gate.read("gate", gate)
+    for field, bounds in (("least", asked.least), ("most", asked.most)):
+        for name, bound in bounds.items():
+            if wrong := outside(name, bound):
+                raise InputError(f"{dotted(('gate', field, name))} {bound:g}: {wrong}")
     if custom_evaluation(evaluation):
         return  # which finds whatever it finds
     for name in (*asked.least, *asked.most):

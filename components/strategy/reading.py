@@ -1,10 +1,10 @@
 """What a person says of a model and of machines."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from trireme.components import json_values
 from trireme.components.errors import InputError
 from trireme.components.strategy.model import Transformer, llama, of_size
 
@@ -62,7 +62,7 @@ def of_config(path: Path) -> Transformer:
     One that has root-mean-square norms is like LLaMA, any other like GPT.
     """
     try:
-        found = json.loads(path.read_text())
+        found = json_values.read(path.read_text())
         found = found.get("text_config") or found
         experts = [name for name in found if re.fullmatch(r"\w*(num|routed)\w*experts", name)]
     except (OSError, ValueError, AttributeError, TypeError) as error:

@@ -100,11 +100,7 @@ def main() -> None:
                 signal.signal(number, signal.SIG_IGN)
         raise
     except TriremeError as error:
-        if error.detail:
-            from trireme.components.plain import plain
-
-            say(plain(error.detail))
-        say(f"error: {error}")
+        say(error.shown())
         sys.exit(error.exit_status)
     except RecursionError:
         say("error: what was given is nested too deep")

@@ -67,7 +67,7 @@ def set_saved(
         field, equals, text = pair.partition("=")
         if not equals:
             raise InputError(f"{pair!r}: must be FIELD=VALUE")
-        given[field] = _value(text)
+        given[field] = _value(field, text)
     file = saved.users_file() if user else saved.repositorys_file() or Path(saved.FILE).absolute()
     saved.save(file, kind, name, given, TARGETS)
     typer.echo(f"{place} is in {file}")
@@ -100,10 +100,14 @@ def schema() -> None:
     typer.echo(json.dumps(saved.Saved.model_json_schema(), indent=2))
 
 
-def _value(text: str) -> Any:
+def _value(field: str, text: str) -> Any:
+    from trireme.components import json_values
+
     if not text.startswith(("{", "[")):
         return text
     try:
-        return json.loads(text)
+        return json_values.read(text)
+    except json_values.GivenTwiceError as error:
+        raise InputError(f"{field}: {error}") from None
     except ValueError:
         raise InputError(f"{text!r}: is not JSON") from None

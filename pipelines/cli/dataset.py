@@ -1,6 +1,5 @@
 """The command line of datasets: ``trireme dataset``."""
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -47,8 +46,12 @@ def volume(
 
 
 def _object(text: str) -> dict[str, Any]:
+    from trireme.components import json_values
+
     try:
-        given = json.loads(text)
+        given = json_values.read(text)
+    except json_values.GivenTwiceError as error:
+        raise InputError(f"--options: {error}") from None
     except ValueError:
         given = None
     if not isinstance(given, dict):

@@ -14,6 +14,7 @@ from trireme.pipelines.cli.target import (
     Params,
     PipelineName,
     SecretEnv,
+    Verbose,
     on_target,
     variables,
 )
@@ -36,9 +37,7 @@ def run(
     params: Params = None,
     env: Env = None,
     secret_env: SecretEnv = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
-    ] = False,
+    verbose: Verbose = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="On a cluster: start the run and return at once.")
     ] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.pipelines.cli.target import on_target
+from trireme.pipelines.cli.target import Verbose, on_target
 from trireme.pipelines.tables import age, table
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def cancel(target: "Target", run: RunName) -> None:
 
 
 @on_target()
-def resume(target: "Target", run: RunName) -> None:
+def resume(target: "Target", run: RunName, verbose: Verbose = False) -> None:
     """Resume a run that failed or was killed, from the steps that are not done."""
     from trireme.pipelines.console import Console
 
-    raise typer.Exit(target.resume(run, Console(sys.stdout)))
+    raise typer.Exit(target.resume(run, Console(sys.stdout, verbose)))
 
 
 @on_target()

@@ -31,6 +31,9 @@ Env = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="A variable of the training program; repeatable."),
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every line of every step and replica.")
+]
 SecretEnv = Annotated[
     list[str] | None,
     typer.Option(

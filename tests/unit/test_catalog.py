@@ -107,6 +107,19 @@ def test_what_is_not_of_the_type_is_refused_in_words(type, text, words):
         Parameter("x", type, None, "").parse(text)
 
 
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        ("STRUCT", '{"a": 1, "a": 2}'),
+        ("STRUCT", '{"b": [{"a": 1, "a": 1}]}'),
+        ("LIST", '[{"a":1,"a":2}]'),
+    ],
+)
+def test_a_name_that_comes_twice_in_an_object_is_refused(type, text):
+    with pytest.raises(InputError, match=r"^parameter c: 'a' is given twice$"):
+        Parameter("c", type, None, "").parse(text)
+
+
 @pytest.mark.parametrize("value", [7, 1.5, True, None, [], {}])
 def test_a_value_that_is_no_text_is_not_taken_for_text(value):
     with pytest.raises(InputError, match="is not a text"):

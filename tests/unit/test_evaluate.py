@@ -344,10 +344,19 @@ def test_a_description_of_another_form_leaves_classes_their_numbers(judge, data,
     assert found.classes.names == ["0", "1", "2"]
 
 
-def test_two_classes_of_one_name_keep_the_gate_shut(judge, data):
-    (data / "dataset.json").write_text(json.dumps({"classes": ["a", "b", "a"]}))
-    said = must_be_shut(judge(np.eye(3), np.arange(3), 0.0))
-    assert said == "not evaluated: dataset.json names two classes 'a'"
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"classes": ["a", "b", "a"]}', "names two classes 'a'"),
+        ('{"classes": ["a", "b"], "classes": ["c", "d"]}', ": 'classes' is given twice"),
+    ],
+)
+def test_classes_of_which_it_is_not_clear_what_is_meant_keep_the_gate_shut(
+    judge, data, content, said
+):
+    (data / "dataset.json").write_text(content)
+    found = must_be_shut(judge(np.eye(3), np.arange(3), 0.0))
+    assert found.replace("json ", "json") == f"not evaluated: dataset.json{said}"
 
 
 def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path, data):

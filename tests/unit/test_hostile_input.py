@@ -15,6 +15,7 @@ from trireme.components.dataset.description import of_fields
 from trireme.components.dataset.patterns import matcher
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.packages import install, requirements
+from trireme.components.say import say
 from trireme.components.step_names import without_index
 from trireme.components.tracking import store
 from trireme.components.training.description.job import TrainingJob
@@ -84,8 +85,11 @@ def test_what_was_given_is_not_echoed_without_end():
     assert len(shown) < 2_100 and shown.startswith("a: xxx") and shown.endswith("must be a number")
 
 
-def test_what_would_move_the_cursor_is_not_shown():
-    assert str(TriremeError("a\x1b[31mb\x07c\x9b2Jd\x7fe\tf\ng")) == "a?[31mb?c?2Jd?e\tf\ng"
+def test_what_would_move_the_cursor_is_not_shown(capsys):
+    assert str(TriremeError("a\x1b[31mb\x07c\x9b2Jd\x7fe\tf\ng")) == "abc2Jde\tf\ng"
+    assert str(TriremeError("of \u202egnp.exe")) == "of gnp.exe"
+    say("warning: without \x1b[2J\u202egnp.exe")
+    assert capsys.readouterr().err == "warning: without gnp.exe\n"
 
 
 @pytest.mark.parametrize(

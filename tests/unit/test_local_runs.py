@@ -16,6 +16,7 @@ from trireme.components import processes
 from trireme.components.errors import TriremeError
 from trireme.components.training.local.supervised import supervised
 from trireme.pipelines.targets.local import runs as local_runs
+from trireme.pipelines.targets.local.target import Local
 
 
 @pytest.fixture
@@ -381,6 +382,18 @@ def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
     status, _, errors = trireme(command, name)
     assert (status, errors.count("\n")) == (2, 1)
     assert f"there is no run {name!r} in " in errors
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_resume_shows_every_line_where_it_is_asked_to(trireme, monkeypatch, verbose):
+    def resume(target, name, console):
+        console.started("train")
+        console.lines("train", "a line")
+        return 0
+
+    monkeypatch.setattr(Local, "resume", resume)
+    shown = trireme("resume", "one", *(["--verbose"] if verbose else []))[1]
+    assert ("a line" in shown) == verbose
 
 
 def test_what_cannot_be_resumed_is_one_sentence(trireme, kept, untracked):

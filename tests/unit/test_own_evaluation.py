@@ -188,6 +188,49 @@ def test_figures_in_another_form_fail_the_step(judge, tmp_path, content):
 
 
 @pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ('{"accuracy": 12.5}', "'accuracy' is 12.5, but must be between 0 and 1"),
+        ('{"bleu": 1, "accuracy": -0.1}', "'accuracy' is -0.1, but must be between 0 and 1"),
+        ('{"accuracy": 1.001}', "'accuracy' is 1.001, but must be between 0 and 1"),
+        ('{"macro_f1": 80}', "'macro_f1' is 80, but must be between 0 and 1"),
+        ('{"recall_7": 80}', "'recall_7' is 80, but must be between 0 and 1"),
+        ('{"rmse": -2.5}', "'rmse' is -2.5, but must not be below 0"),
+        ('{"r2": 1.5}', "'r2' is 1.5, but must not be above 1"),
+        ('{"bleu": 1, "wer": 2, "bleu": 3}', "no readable metrics.json: 'bleu' is given twice"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(tmp_path, figures, said):
+    (tmp_path / "metrics.json").write_text(figures)
+    with pytest.raises(custom.NotLoadable, match=said):
+        custom.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"accuracy": 1.0000001}, {"accuracy": 0}, {"r2": -3, "loss": -2, "bleu": 30, "gain": -1}],
+)
+def test_figures_that_can_be_are_taken(tmp_path, figures):
+    (tmp_path / "metrics.json").write_text(json.dumps(figures))
+    assert custom.read(tmp_path).figures == figures
+
+
+@pytest.mark.parametrize("evaluation", [{}, {"entrypoint": "custom.py"}])
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ({"least": {"accuracy": 90}}, r"^gate.least.accuracy 90: must be between 0 and 1$"),
+        ({"most": {"recall_7": -1}}, r"^gate.most.recall_7 -1: must be between 0 and 1$"),
+        ({"most": {"rmse": -1}}, r"^gate.most.rmse -1: must not be below 0$"),
+        ({"least": {"r2": 2}}, r"^gate.least.r2 2: must not be above 1$"),
+    ],
+)
+def test_a_threshold_that_no_figure_can_have_is_refused(evaluation, gate, said):
+    with pytest.raises(InputError, match=said):
+        check(0.9, gate, evaluation)
+
+
+@pytest.mark.parametrize(
     ("file", "array"),
     [
         ("scores.npy", np.zeros((2, 2))),

@@ -136,7 +136,10 @@ def test_a_pipeline_that_a_file_imports_is_not_its_own(folder):
             r"broken\.py, line 1: ModuleNotFoundError: No module named 'nowhere'",
         ),
         ("pipeline = exit(3)\n", r"broken\.py, line 1: SystemExit: 3$"),
-        (CHURN.replace("pipeline_config=SIZE", ""), r"broken\.py, line 27: ValueError: Workspace"),
+        (
+            CHURN.replace("pipeline_config=SIZE", ""),
+            r"broken\.py, lines 27 to 36: ValueError: Workspace",
+        ),
     ],
 )
 def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
@@ -145,6 +148,40 @@ def test_a_broken_file_is_one_sentence_with_the_line(folder, content, said):
     with pytest.raises(InputError, match=said):
         catalog.load("broken.py")
     assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        # kfp says nothing before it has the whole function.
+        (
+            "    tell(rows=counted.output)",
+            "    with dsl.If(counted.output == 1):\n        with dsl.ExitHandler(tell(rows=1)):\n"
+            "            tell(rows=2)",
+            r"^\./broken\.py, lines 27 to 38: ValueError: ExitHandler can only",
+        ),
+        ("    tell(rows=", "    1 / 0\n    tell(rows=", r"^\./broken\.py, line 36: ZeroDivision"),
+        ("    tell(rows=", "    len(3)\n    tell(rows=", r"^\./broken\.py, line 36: TypeError"),
+        (
+            "    tell(rows=counted.output)",
+            "    with dsl.ParallelFor(3):\n        tell(rows=1)",
+            r"^\./broken\.py, line 36: TypeError",
+        ),
+    ],
+)
+def test_the_line_is_the_innermost_of_the_file(folder, old, new, said):
+    assert old in CHURN
+    (folder / "broken.py").write_text(CHURN.replace(old, new))
+    with pytest.raises(InputError, match=said):
+        catalog.load("./broken.py")
+
+
+def test_what_is_wrong_in_a_file_that_is_imported_is_said_to_be_there(folder):
+    (folder / "helper.py").write_text("def of(rows):\n    return 1 / rows\n\n\nLEFT = of(0)\n")
+    (folder / "broken.py").write_text("from helper import LEFT as pipeline\n")
+    where = re.escape(f"./broken.py: {folder.resolve() / 'helper.py'}, line 2: ZeroDivisionError")
+    with pytest.raises(InputError, match=f"^{where}"):
+        catalog.load("./broken.py")
 
 
 def test_a_training_program_is_not_run_to_see_what_it_is(folder):

@@ -279,6 +279,15 @@ def test_in_a_folder_that_is_gone_the_files_of_the_user_are_read(repository, mon
     assert code("other") == {"url": "https://example.org/other.git"}
 
 
+def test_an_object_with_a_name_that_comes_twice_is_not_set(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    before = (repository / "trireme.yaml").read_text()
+    refused = command("config", "set", "datasets.d", 'options={"region": "a", "region": "b"}')
+    assert isinstance(refused.exception, InputError)
+    assert str(refused.exception) == "options: 'region' is given twice"
+    assert (repository / "trireme.yaml").read_text() == before
+
+
 def test_set_writes_through_no_link_of_a_repository(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(repository)
     (own := tmp_path / "own").write_text("mine")

@@ -84,6 +84,68 @@ def test_a_directory_is_taken_as_it_is(dirty, destination, capsys):
     assert Path(destination.with_name("code.pack")).is_file()
 
 
+@pytest.mark.parametrize("marks", [["--skip-worktree"], ["--assume-unchanged"], []], ids=str)
+def test_changes_that_git_is_told_not_to_look_at_are_taken(repository, destination, marks, capsys):
+    at, both = repository.directory, ["--skip-worktree", "--assume-unchanged"]
+    names = ("file.txt", "ö\n.txt", "odd.txt")
+    for name in names:
+        (at / name).write_text("committed")
+    repository.commit("three")
+    for mark in marks or both:
+        repository.git("update-index", mark, *names)
+    for name in names[:2]:
+        (at / name).write_text("as it is")
+    before = state(at)
+    checkout(str(at), "", destination)
+    said = [(destination / name).read_text() for name in names]
+    assert said == ["as it is", "as it is", "committed"]
+    assert "is checked out with 2 uncommitted files\n" in capsys.readouterr().err
+    assert "+as it is" in destination.with_name("code.diff").read_text()
+    assert state(at) == before
+
+
+def test_changes_that_git_is_told_not_to_look_at_are_missed_in_a_commit(repository, destination):
+    repository.git("update-index", "--assume-unchanged", "file.txt")
+    (repository.directory / "file.txt").write_text("as it is")
+    checkout(str(repository.directory), "HEAD", destination)
+    assert "+as it is" in destination.with_name("code.diff").read_text()
+
+
+def test_what_a_sparse_checkout_leaves_out_is_not_gone(repository, destination):
+    at = repository.directory
+    (at / "deep").mkdir()
+    (at / "deep" / "file.txt").write_text("deep")
+    repository.commit("three")
+    repository.git("sparse-checkout", "set", "--no-cone", "/*", "!/deep/")
+    assert not (at / "deep").exists()
+    (at / "file.txt").write_text("changed")
+    checkout(str(at), "", destination)
+    assert (destination / "deep" / "file.txt").read_text() == "deep"
+    assert (destination / "file.txt").read_text() == "changed"
+
+
+def test_what_is_assumed_unchanged_may_be_gone(repository, destination):
+    repository.git("update-index", "--assume-unchanged", "file.txt")
+    (repository.directory / "file.txt").unlink()
+    (repository.directory / "new.txt").write_text("new")
+    checkout(str(repository.directory), "", destination)
+    assert files(destination) == ["new.txt"]
+
+
+def test_files_that_a_person_or_the_repository_excludes_elsewhere_stay_here(
+    repository, destination, tmp_path, monkeypatch
+):
+    at = repository.directory
+    (tmp_path / "own").write_text("*.own\n")
+    (tmp_path / "gitconfig").write_text(f"[core]\n\texcludesFile = {tmp_path / 'own'}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    (at / ".git/info/exclude").write_text("*.excluded\n")
+    for name in ("a.own", "a.excluded", "a.new"):
+        (at / name).write_text("")
+    checkout(str(at), "", destination)
+    assert files(destination) == ["a.new", "file.txt"]
+
+
 def test_a_repository_in_it_is_named_as_missing(dirty, destination, capsys):
     shutil.copytree(dirty.directory / ".git", dirty.directory / "dep" / ".git")
     checkout(str(dirty.directory), "", destination)

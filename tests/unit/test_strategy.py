@@ -193,6 +193,7 @@ def test_a_configuration_of_hugging_face_has_the_parameters_of_its_model(
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
         ('{"text_config": [1]}', "cannot be read"),
+        ('{"n_layer": 1, "n_layer": 2}', "cannot be read: 'n_layer' is given twice"),
         (json.dumps(LLAMA_3 | {"num_local_experts": 8}), "a mixture of experts cannot be"),
         (json.dumps(LLAMA_3 | {"vocab_size": "many"}), "vocab_size is 'many', not a number"),
         ("{}", "num_hidden_layers or n_layer or n_layers or num_layers is None"),

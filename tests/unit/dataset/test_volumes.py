@@ -114,6 +114,10 @@ def test_the_secret_is_the_clusters_also_under_its_usual_name(trireme):
         (["s3://bucket", "--name", "a", "--options", "[]"], "--options '[]': must be a JSON"),
         (["s3://bucket", "--name", "a", "--options", "{"], "--options '{': must be a JSON"),
         (["s3://bucket", "--name", "a", "--options", '{"a": 1}'], "dataset_options.a"),
+        (
+            ["s3://bucket", "--name", "a", "--options", '{"region": "a", "region": "b"}'],
+            "--options: 'region' is given twice",
+        ),
         (["s3://bucket", "--name", "a", "--secret", "keys"], "secret does not go with"),
     ],
 )
