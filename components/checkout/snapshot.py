@@ -194,7 +194,7 @@ def _targets(directory: Path, names: set[str]) -> dict[str, str]:
     """Returns what those names are links to that are links, and are not behind one."""
     links = {name for name in names if (directory / name).is_symlink()}
     return {
-        name: os.readlink(directory / name)
+        name: str((directory / name).readlink())
         for name in sorted(links)
         if not any((directory / above).is_symlink() for above in PurePosixPath(name).parents)
     }
