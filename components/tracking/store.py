@@ -142,7 +142,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_writable(uri: str) -> None:
-    """Refuses a store that is not there, or a file that we may not write to, as another user's."""
+    """Refuses a store that is not there, or a file that we may not write to."""
     check_reachable(uri)
     match = _FILE.match(uri)
     if not match:
@@ -155,11 +155,20 @@ def check_writable(uri: str) -> None:
     for place in places:
         if place.exists() and not os.access(place, os.W_OK):
             variable = "TRIREME_HOME" if is_own else "MLFLOW_TRACKING_URI"
-            raise InputError(
-                f"{place}: user {os.getuid()} may not write to what belongs to user "
-                f"{place.stat().st_uid}, and MLflow's records are there; change its owner, or set "
-                f"{variable} to another place"
-            )
+            raise InputError(f"{place}: {_why_not(place)}, or set {variable} to another place")
+
+
+def _why_not(place: Path) -> str:
+    """Returns why we may not write to a place where MLflow's records are, and what to do."""
+    user, owner = os.getuid(), place.stat().st_uid
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return "its file system is read-only, and MLflow's records are there; mount it writable"
+    if user == owner:
+        return f"user {user} may not write to it, and MLflow's records are there; change its mode"
+    return (
+        f"user {user} may not write to what belongs to user {owner}, and MLflow's records are "
+        "there; change its owner"
+    )
 
 
 def check_reachable(uri: str) -> None:
