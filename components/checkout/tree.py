@@ -111,7 +111,7 @@ def check_links_of(commit: str, at: Path) -> None:
 def _leads_out(link: str, target: str) -> InputError:
     return InputError(
         f"code_url: {link} is a link that leads out of the repository, to {target}; remove it "
-        "from the commit (data belongs in dataset_uri, and is found in DATA_DIR)"
+        "(data belongs in dataset_uri, and is found in DATA_DIR)"
     )
 
 
