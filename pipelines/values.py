@@ -4,10 +4,7 @@ import math
 from typing import Any
 
 from trireme.components.errors import InputError
-
-WHOLE = 2**53
-"""Up to which a double holds every whole number: kfp keeps parameters as
-``google.protobuf.Value``, whose numbers are doubles, here as on Kubeflow Pipelines."""
+from trireme.graph.checking import WHOLE
 
 
 def check(values: dict[str, Any]) -> None:

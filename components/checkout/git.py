@@ -59,7 +59,11 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
     source, name = urls.source(url), secrets.given(secret, "code")
     with repository.opened(source, name) as origin:
         if urls.is_local(source):
-            repository.check(origin, revision, urls.path(origin.place))
+            place = urls.path(origin.place)
+            repository.check(origin, revision, place)
+            if not snapshot.is_meant(url, revision):
+                found = git("rev-parse", "--verify", f"{revision or 'HEAD'}^{{commit}}", at=place)
+                tree.check_links_of(must("find the commit", found).strip(), place)
 
 
 def check_file(name: str, file: str, url: str, revision: str, directory: str) -> None:

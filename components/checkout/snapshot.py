@@ -8,13 +8,13 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components.checkout import shadow
 from trireme.components.checkout import url as urls
 from trireme.components.checkout.command import git, must
-from trireme.components.checkout.tree import NO_LFS
+from trireme.components.checkout.tree import NO_LFS, check_targets
 from trireme.components.dataset.progress import in_words
 from trireme.components.errors import InputError
 from trireme.components.home import in_a_pod
@@ -101,10 +101,12 @@ def check_top(url: str) -> None:
 
 
 def check(url: str) -> None:
-    """Refuses a working tree with more that is not committed than anybody would want to copy."""
+    """Refuses a working tree with links out of it, or more uncommitted than anybody would copy."""
     directory = urls.directory(url)
     with shadow.of(directory) as ours:
         changes = _changes(directory, ours)
+        links = _committed_links(directory, ours)
+    check_targets(_targets(directory, {*links, *changes.changed, *changes.untracked}))
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
     if sum(sizes.values()) > LIMIT:
         (largest,) = _shown([max(sizes, key=lambda name: sizes[name])])
@@ -179,6 +181,23 @@ def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
     meant = [name for name in untracked if name not in secret and not _is_page(directory / name)]
     return _Changes(listed("--modified"), meant, secret, nested)
+
+
+def _committed_links(directory: Path, environment: dict[str, str]) -> list[str]:
+    """Returns the links that git has of a working tree."""
+    result = git("ls-files", "-z", "--stage", at=directory, environment=environment)
+    lines = must("list the links", result).split("\0")[:-1]
+    return [line.partition("\t")[2] for line in lines if line.startswith("120000 ")]
+
+
+def _targets(directory: Path, names: set[str]) -> dict[str, str]:
+    """Returns what those names are links to that are links, and are not behind one."""
+    links = {name for name in names if (directory / name).is_symlink()}
+    return {
+        name: str((directory / name).readlink())
+        for name in sorted(links)
+        if not any((directory / above).is_symlink() for above in PurePosixPath(name).parents)
+    }
 
 
 def _is_page(file: Path) -> bool:

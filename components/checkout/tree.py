@@ -5,7 +5,7 @@ See https://git-lfs.com and https://git-scm.com/docs/gitmodules.
 
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trireme.components.checkout import shadow, url
@@ -28,6 +28,9 @@ NO_LFS = (
     *("-c", "filter.lfs.clean=", "-c", "filter.lfs.smudge="),
     *("-c", "filter.lfs.process=", "-c", "filter.lfs.required=false"),
 )
+
+
+_MOST_PARTS = 10_000  # of a path, with those of the links in it
 
 
 class Contents(NamedTuple):
@@ -71,11 +74,45 @@ def check_links(links: list[Path], tree: Path) -> None:
     for link in links:
         end = Path(os.path.realpath(link))  # which unlike Path.resolve takes a loop as it is
         if link.readlink().is_absolute() or not end.is_relative_to(top):
-            raise InputError(
-                f"code_url: {link.relative_to(tree)} is a link that leads out of the repository, "
-                f"to {link.readlink()}; remove it from the commit (data belongs in dataset_uri, "
-                "and is found in DATA_DIR)"
-            )
+            raise _leads_out(str(link.relative_to(tree)), str(link.readlink()))
+
+
+def check_targets(targets: dict[str, str]) -> None:
+    """Refuses links that would lead out of a tree, given what each is to, before it is there."""
+    for link in targets:
+        at: list[str] = []
+        left = [*reversed(PurePosixPath(link).parts)]
+        for _ in range(_MOST_PARTS):  # a loop ends nowhere
+            if not left:
+                break
+            if (part := left.pop()) == "..":
+                is_out = not at
+                at = at[:-1]
+            else:
+                target = PurePosixPath(targets.get("/".join([*at, part]), part))
+                is_out = target.is_absolute()
+                if target == PurePosixPath(part):
+                    at.append(part)
+                else:
+                    left += reversed(target.parts)
+            if is_out:
+                raise _leads_out(link, targets[link])
+
+
+def check_links_of(commit: str, at: Path) -> None:
+    """Refuses links of a commit that lead out of its tree; not those of its submodules."""
+    links = [entry for entry in _entries(commit, at) if entry.mode == _LINK]
+    blobs = (git("cat-file", "blob", entry.id, at=at) for entry in links)
+    check_targets(
+        {entry.path: must("read a link", blob) for entry, blob in zip(links, blobs, strict=True)}
+    )
+
+
+def _leads_out(link: str, target: str) -> InputError:
+    return InputError(
+        f"code_url: {link} is a link that leads out of the repository, to {target}; remove it "
+        "(data belongs in dataset_uri, and is found in DATA_DIR)"
+    )
 
 
 def _entries(commit: str, tree: Path) -> list[_Entry]:

@@ -8,11 +8,11 @@ runs, it ends that of a cancelled run, and leaves those of its steps open.
 import os
 from collections.abc import Mapping
 
-from trireme.components.errors import TrackingUnavailable
+from trireme.components.errors import InputError, TrackingUnavailable
 from trireme.components.say import say
 from trireme.components.tracking import runs
 from trireme.components.tracking.client import client, hurry
-from trireme.components.tracking.store import reason_of
+from trireme.components.tracking.store import check_reachable, reason_of, uri
 
 OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
 """Tags of which the run of a pipeline has one: ours, and that of Kubeflow's MLflow plugin."""
@@ -27,6 +27,7 @@ def end(states: Mapping[str, str]) -> None:
         return
     hurry()
     try:
+        check_reachable(uri())
         running = list(client.every_run(client.experiment_ids(), "attributes.status = 'RUNNING'"))
         closed = {}
         for run in running:
@@ -44,5 +45,5 @@ def end(states: Mapping[str, str]) -> None:
             if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
                 runs.end(whole.info.run_id, ended[name])
             say(f"{name} was still open in MLflow, and is now {ended[name]}")
-    except (TrackingUnavailable, client.refusal) as error:
+    except (TrackingUnavailable, InputError, client.refusal) as error:
         say(f"warning: MLflow did not get the status of ended runs: {reason_of(error)}")

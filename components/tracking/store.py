@@ -1,6 +1,7 @@
 """Which MLflow store is meant: a server, or the database of what has run on this machine."""
 
 import glob
+import json
 import os
 import re
 import threading
@@ -8,6 +9,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from trireme.components import certificates
 from trireme.components.errors import InputError, first_line
@@ -23,6 +25,10 @@ CA_VARIABLES = ("MLFLOW_TRACKING_SERVER_CERT_PATH", "REQUESTS_CA_BUNDLE")
 """Variables by which MLflow's client finds the CAs that it trusts, the first before the second."""
 
 ANSWER_LIMIT = 10.0  # seconds within which a tracking server has to answer before we start
+
+# Of what answers 200 to everything, health tells nothing.
+_PROBE = "/api/2.0/mlflow/experiments/get-by-name?experiment_name=Default"
+_PROBE_SIZE = 1 << 16  # bytes; more than MLflow answers
 
 _DRIVERS = {
     "MySQLdb": "mysqlclient",
@@ -136,7 +142,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_writable(uri: str) -> None:
-    """Refuses a store that is not there, or a file that we may not write to, as another user's."""
+    """Refuses a store that is not there, or a file that we may not write to."""
     check_reachable(uri)
     match = _FILE.match(uri)
     if not match:
@@ -149,11 +155,20 @@ def check_writable(uri: str) -> None:
     for place in places:
         if place.exists() and not os.access(place, os.W_OK):
             variable = "TRIREME_HOME" if is_own else "MLFLOW_TRACKING_URI"
-            raise InputError(
-                f"{place}: user {os.getuid()} may not write to what belongs to user "
-                f"{place.stat().st_uid}, and MLflow's records are there; change its owner, or set "
-                f"{variable} to another place"
-            )
+            raise InputError(f"{place}: {_why_not(place)}, or set {variable} to another place")
+
+
+def _why_not(place: Path) -> str:
+    """Returns why we may not write to a place where MLflow's records are, and what to do."""
+    user, owner = os.getuid(), place.stat().st_uid
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return "its file system is read-only, and MLflow's records are there; mount it writable"
+    if user == owner:
+        return f"user {user} may not write to it, and MLflow's records are there; change its mode"
+    return (
+        f"user {user} may not write to what belongs to user {owner}, and MLflow's records are "
+        "there; change its owner"
+    )
 
 
 def check_reachable(uri: str) -> None:
@@ -171,20 +186,72 @@ def check_reachable(uri: str) -> None:
         if uri.partition(":")[0].partition("+")[0] in DATABASES[1:]:
             _check_database(uri)
         return
+    import http.client
     import urllib.error
     import urllib.request
 
+    address = f"{public(uri).rstrip('/')}{_PROBE}"
     try:
-        address = f"{public(uri).rstrip('/')}/health"
-        urllib.request.urlopen(address, timeout=ANSWER_LIMIT, context=_trusted()).close()
-    except urllib.error.HTTPError:
-        return  # it answers; whether it accepts us, the first call shows
+        try:
+            answer = urllib.request.urlopen(address, timeout=ANSWER_LIMIT, context=_trusted())
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403, 429) or error.code >= 500:
+                return  # it answers; whether it accepts us, the first call shows
+            answer = error
+        with answer:
+            is_it = _is_of_mlflow(answer.read(_PROBE_SIZE))
+    except http.client.IncompleteRead:
+        return  # the way to it is bad, for which calls have patience
+    except http.client.HTTPException:  # another protocol
+        is_it = False
     except (OSError, ValueError) as error:
         if refused := certificates.refused(
             str(error), f"MLFLOW_TRACKING_URI {public(uri)}", CA_VARIABLES[-1]
         ):
             raise refused from None
         raise _away(uri, getattr(error, "reason", error)) from None
+    if not is_it and not _answers_its_client(uri):
+        raise InputError(
+            f"MLFLOW_TRACKING_URI {public(uri)}: what answers there is not MLflow; set it to the "
+            "URL of an MLflow server, with the prefix of its path if it has one, or unset the "
+            "variable to record into a local file"
+        )
+
+
+def _is_of_mlflow(answer: bytes) -> bool:
+    """Tells whether an answer to ``_PROBE`` is MLflow's: an experiment, or that there is none."""
+    try:
+        said = json.loads(answer)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(said, dict):
+        return False
+    found = said.get("experiment")
+    return isinstance(found, dict) or said.get("error_code") == "RESOURCE_DOES_NOT_EXIST"
+
+
+def _answers_its_client(uri: str) -> bool:
+    """Tells whether a server is MLflow for who logs in as MLflow's client does.
+
+    What stands before one may lead others to a page, and there are plugins that log in.
+    """
+    hasty = {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{ANSWER_LIMIT:.0f}",
+    }
+    with patch.dict(os.environ, hasty):
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        quiet()
+        try:
+            found = MlflowClient(uri).get_experiment_by_name("Default")
+        except MlflowException as error:
+            return error.get_http_status_code() in (401, 403)
+        except Exception:  # of whatever reads an answer of another form
+            return False
+    return found is None or bool(found.experiment_id)
 
 
 def _away(uri: str, reason: object) -> InputError:

@@ -34,13 +34,15 @@ def ca(tmp_path_factory):
 
 @pytest.fixture
 def server(ca, untracked, monkeypatch):
-    """Its URL; it knows nothing but that it is in good health."""
+    """Its URL; it knows nothing but that there is no experiment, as MLflow says it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self.send_response(200 if self.path == "/health" else 404)
-            self.send_header("Content-Length", "0")
+            said = b'{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}'
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
 
         def log_message(self, *_):
             return

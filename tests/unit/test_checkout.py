@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trireme.components.checkout import command, git
-from trireme.components.checkout.git import checkout
+from trireme.components.checkout.git import check_here, checkout
 from trireme.components.errors import InputError, TriremeError
 from trireme.components.tracking import journal
 
@@ -400,9 +400,33 @@ def test_a_link_that_leads_out_of_the_repository_is_refused(link, target, reposi
     (deep / "top").symlink_to("..")
     (repository.directory / link).symlink_to(target)
     repository.commit("three")
-    with pytest.raises(InputError, match=f"{link} is a link that leads out of the rep"):
-        checkout(str(repository.directory), "main", destination)
+    told = f"{link} is a link that leads out of the repository, to {target}; remove"
+    for refuse in (
+        lambda url: checkout(url, "main", destination),
+        lambda url: check_here(url, "", "main"),
+        lambda url: check_here(url, ""),
+    ):
+        with pytest.raises(InputError, match=told):
+            refuse(str(repository.directory))
     assert beside(destination) == []
+
+
+def test_a_link_that_leads_out_and_is_not_committed_is_refused_before_a_run(repository):
+    link = repository.directory / "out.lnk"
+    link.symlink_to("/etc/passwd")
+    url = str(repository.directory)
+    with pytest.raises(InputError, match=r"out\.lnk is a link that leads out .*, to /etc/passwd"):
+        check_here(url, "")
+    check_here(url, "", "HEAD")
+    repository.commit("with a link")
+    with pytest.raises(InputError, match="is a link that leads out"):
+        check_here(f"file://{url}", "")
+    link.unlink()
+    check_here(url, "")  # as it is now
+    (repository.directory / ".gitignore").write_text("mine")
+    (repository.directory / "mine").symlink_to("/etc")
+    (repository.directory / "deep").symlink_to("mine/passwd")  # leads nowhere in a checkout
+    check_here(url, "")
 
 
 def test_links_inside_the_repository_are_kept(repository, destination):
@@ -412,6 +436,8 @@ def test_links_inside_the_repository_are_kept(repository, destination):
     (repository.directory / "dangling").symlink_to("not-yet")
     (repository.directory / "loop").symlink_to("loop")
     repository.commit("three")
+    for revision in ("", "main"):
+        check_here(str(repository.directory), "", revision)
     checkout(str(repository.directory), "main", destination)
     assert (destination / "deep" / "file").read_text() == "three"
     assert (destination / "dangling").is_symlink()

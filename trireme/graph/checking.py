@@ -7,6 +7,7 @@ from trireme.graph.conditions import inputs_of
 from trireme.graph.graph import Graph
 from trireme.graph.model import (
     ABSENT,
+    Component,
     Constant,
     Group,
     Importer,
@@ -22,6 +23,10 @@ from trireme.graph.placeholders import parameters_in
 
 MOST = 10_000  # steps and groups of them
 LONGEST = 200  # bytes of a name, which files are called by, with a little more: they may have 255
+
+WHOLE = 2**53
+"""Up to which a double holds every whole number: kfp keeps parameters as
+``google.protobuf.Value``, whose numbers are doubles, here as on Kubeflow Pipelines."""
 
 _GIVEN_BY_ENGINES = ("TASK_FINAL_STATUS", "TASK_CONFIG")
 
@@ -68,6 +73,7 @@ def check(graph: Graph) -> None:
     _check_name(graph.name, "the pipeline")
     if not graph.root.tasks:
         raise InputError(f"{graph.name} has no steps")
+    _check_defaults(graph.root, f"{graph.name}: its parameter")
     for group in {id(one): one for one in groups(graph.root)}.values():
         group.in_order  # noqa: B018 - refuses a circle
         for task in group.tasks.values():
@@ -91,6 +97,12 @@ def _check_task(group: Group, task: Task) -> None:
         _check_source(group, one.source, f"{where}: its input {_shown(one.name)}")
         if isinstance(one.source, Constant):
             _check_texts(task, one)
+            _check_numbers(one.source.value, f"{where}: its input {_shown(one.name)}")
+    _check_defaults(task.component, f"{where}: its input")
+    if task.loop and isinstance(task.loop.items, Constant):
+        _check_numbers(task.loop.items.value, f"{where}: an item of its loop")
+    if isinstance(task.component, Importer):
+        _check_numbers(task.component.metadata, f"{where}: metadata of what it imports")
     given = {*task.inputs, *([task.loop.item] if task.loop else [])}
     if isinstance(task.component, Group) and not task.component.tasks:
         raise InputError(
@@ -154,6 +166,25 @@ def _check_texts(task: Task, one: Input) -> None:
                 f"task {task.name}: its input {_shown(one.name)} has {_shown(name)} in its text, "
                 "which it has not"
             )
+
+
+def _check_defaults(component: Component, where: str) -> None:
+    for name, one in component.input_parameters.items():
+        _check_numbers([one.default, *one.choices], f"{where} {_shown(name)}")
+
+
+def _check_numbers(value: Any, where: str) -> None:
+    """Refuses whole numbers that kfp's compiler may have rounded, at any depth."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            _check_numbers(each, where)
+    elif isinstance(value, int) and abs(value) >= WHOLE:
+        raise InputError(
+            f"{where} is {value}, or was until kfp's compiler rounded it; whole numbers are exact "
+            f"below {WHOLE}, so hand it over as a text"
+        )
 
 
 def _shown(name: str) -> str:

@@ -125,8 +125,8 @@ class Retry:
         times: Tries after the first.
         delay: Seconds before the first of them.
         factor: What the delay is multiplied by from try to try.
-        within: Seconds from the begin of the first try on, after which there is no other; 0 for
-            any number.
+        within: Seconds from the begin of the first try's work on, after which there is no other;
+            0 for any number.
     """
 
     times: int

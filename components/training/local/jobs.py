@@ -97,17 +97,17 @@ def make_directory(home: Path, name: str) -> Iterator[Path]:
     try:
         home.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="job-", dir=home.parent))
-        lock = FileLock(made / LOCK)
-        _write(made, _begun(""))
-        made.rename(directory)
+        try:
+            lock = FileLock(made / LOCK)
+            _write(made, _begun(""))
+            made.rename(directory)
+        except BaseException:  # a full disk, or a file system that keeps no locks
+            shutil.rmtree(made, ignore_errors=True)
+            raise
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            shutil.rmtree(made)
             raise _taken(directory) from None
         raise InputError(f"{directory}: cannot be created: {error.strerror}") from None
-    except InputError:  # its file system keeps no locks
-        shutil.rmtree(made)
-        raise
     with lock:
         yield directory
 

@@ -13,11 +13,12 @@ graph on Kubeflow and Argo:
 
 import heapq
 import itertools
+import math
 import queue
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,12 @@ Ended = Callable[["Outcome"], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task has ended, and what it has left."""
+    """How a task has ended, what it has left, and when the work of its first step began."""
 
     state: str
     outputs: Values = field(default_factory=dict)
     error: TriremeError | None = None
+    began: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Call:
         turns: The numbers of the turns of the loops around it, from the outside.
         directory: The folder of its outputs.
         values, artifacts: Its inputs.
+        began: When its work began, which who runs it adds as soon as it is known, the best last.
     """
 
     task: str
@@ -107,6 +110,7 @@ class Call:
     directory: Path
     values: Values
     artifacts: dict[str, list[Values]]
+    began: list[float] = field(default_factory=list, compare=False)
 
 
 Ran = tuple[Values, TriremeError | None]
@@ -192,6 +196,7 @@ class Engine:
             self.soon(lambda: self._after(future, call, ended))
 
         self._running += 1
+        call.began.append(time.monotonic())
         self._pool.submit(self._run, call).add_done_callback(tell)
 
     def _after(self, future: "Future[Ran]", call: Call, ended: Ended) -> None:
@@ -227,7 +232,7 @@ def _outcome_of(future: "Future[Ran]", call: Call) -> Outcome:
     except Exception as fault:  # of ours; other steps go on, and the run ends
         why = limit_reached(fault) or repr(fault)
         outputs, error = {}, TriremeError(f"step {call.task} cannot run: {why}")
-    return Outcome(FAILED if error else SUCCEEDED, outputs, error)
+    return Outcome(FAILED if error else SUCCEEDED, outputs, error, call.began[-1])
 
 
 class _Group:
@@ -351,7 +356,8 @@ class _Group:
         """Returns how the group has ended."""
         if self._has_failed:  # the first is why, in the order in which they have ended
             failed = (one for one in self._outcomes.values() if one.state == FAILED)
-            return Outcome(FAILED, error=next(failed).error)
+            began = min(one.began for one in self._outcomes.values())
+            return Outcome(FAILED, error=next(failed).error, began=began)
         outputs = {}
         for name, sources in self._group.given.items():
             found = (self._outcomes[one.task].outputs.get(one.key, ABSENT) for one in sources)
@@ -392,7 +398,7 @@ class _Attempts:
         self, engine: Engine, task: Task, start: Callable[[Ended], None], ended: Ended
     ) -> None:
         self._engine, self._retry, self._start, self._ended = engine, task.retry, start, ended
-        self._number, self._began = 0, time.monotonic()
+        self._number, self._began = 0, math.inf
 
     def begin(self) -> None:
         """Begins the next try."""
@@ -403,12 +409,21 @@ class _Attempts:
         if outcome.state != FAILED or retry is None or self._number >= retry.times:
             self._ended(outcome)
             return
+        self._began = min(self._began, outcome.began)
         pause = retry.pause(self._number)
         if retry.within and time.monotonic() + pause > self._began + retry.within:
-            self._ended(outcome)
+            self._ended(replace(outcome, error=_given_up(outcome.error, retry.within)))
             return
         self._number += 1
         self._engine.later(pause, self.begin)
+
+
+def _given_up(error: TriremeError | None, within: float) -> TriremeError | None:
+    """Returns why a task has failed, and why it is not tried again though it has retries left."""
+    if error is None:
+        return None
+    said = f"{error}; it is not tried again, as its retries had {within:g} s, which are over"
+    return TriremeError(said, error.detail, error.exit_status)
 
 
 class _Turns:
@@ -472,7 +487,8 @@ class _Turns:
         ordered = [self._outcomes[number] for number in sorted(self._outcomes)]
         failed = [one for one in ordered if one.state == FAILED]
         if failed:
-            return Outcome(FAILED, error=failed[0].error)
+            began = min(one.began for one in ordered)
+            return Outcome(FAILED, error=failed[0].error, began=began)
         outputs: Values = {}
         for name, definition in self._task.component.outputs.items():
             left = [one.outputs[name] for one in ordered if one.outputs.get(name) is not None]

@@ -57,19 +57,24 @@ def prepare(pipeline: Pipeline, arguments: dict[str, Any], name: str) -> Path:
     try:
         make_home()
         directory.mkdir(parents=True, mode=0o700)  # of logs and data others need not know
-        (directory / "workspace").mkdir()
-        for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
-            (directory / lock).touch()
-        is_held(directory / local_runs.LOCK)
-        (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
-        (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
-        writing.write(pipeline.graph, directory / PIPELINE)
+        try:
+            _fill(directory, pipeline, arguments)
+        except BaseException:  # a full disk, or a file system that keeps no locks
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
     except OSError as error:
         raise unwritable(error) from None
-    except InputError:  # its file system keeps no locks
-        shutil.rmtree(directory)
-        raise
     return directory
+
+
+def _fill(directory: Path, pipeline: Pipeline, arguments: dict[str, Any]) -> None:
+    (directory / "workspace").mkdir()
+    for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
+        (directory / lock).touch()
+    is_held(directory / local_runs.LOCK)
+    (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
+    (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
+    writing.write(pipeline.graph, directory / PIPELINE)
 
 
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:

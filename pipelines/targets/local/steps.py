@@ -263,14 +263,22 @@ class Steps:
         Raises:
             StepFailed: It ran longer than its pod may.
         """
+
+        def show(lines: str) -> None:
+            if is_loading and is_loading.pop():
+                call.began.append(time.monotonic())
+            self._show(name, lines)
+
+        is_loading = [call.step.is_python]  # until kfp's executor says that it is there
         process, limit = None, int(call.step.pod.get("activeDeadlineSeconds", 0))
         overdue = threading.Event()
         try:
             process = self._running[call.directory] = start()
+            call.began.append(time.monotonic())
             if self._stopped:
                 process.terminate()
             with self._showing_progress(name), _limited(process, limit, overdue):
-                tail = _follow(process, log, partial(self._show, name))
+                tail = _follow(process, log, show)
             used = wait_for(process)
             if overdue.is_set():
                 raise StepFailed(f"step {name} ran longer than its time limit of {limit} s", "")

@@ -6,6 +6,7 @@ What comes of each construct is in test_constructs_here.py.
 import copy
 import dataclasses
 import threading
+import time
 from collections import Counter
 
 import odd_pipelines
@@ -91,6 +92,24 @@ def test_pauses_between_tries_grow_and_come_to_an_end(tmp_path, retry, tries):
 
     done = running_here.played(dataclasses.replace(graph, root=root), tmp_path, play)
     assert [call.task for call in done.calls] == ["number"] * tries + ["anyway"]
+
+
+@pytest.mark.parametrize(("ago", "tries"), [([100, 0], 3), ([100], 1), ([0, 100], 1)])
+def test_retries_have_their_time_from_the_begin_of_the_work_on(tmp_path, ago, tries):
+    graph = reading.of_pipeline(odd_pipelines.ignoring)
+    retry = Retry(2, within=50)
+    number = dataclasses.replace(graph.root.tasks["number"], retry=retry)
+    root = dataclasses.replace(graph.root, tasks={**graph.root.tasks, "number": number})
+
+    def play(call):
+        if call.task == "number":  # what comes before the work has taken a while, or the work has
+            call.began[:] = [time.monotonic() - seconds for seconds in ago]
+            raise TriremeError("no")
+
+    done = running_here.played(dataclasses.replace(graph, root=root), tmp_path, play)
+    assert [call.task for call in done.calls] == ["number"] * tries + ["anyway"]
+    over = "no; it is not tried again, as its retries had 50 s, which are over"
+    assert str(done.error) == ("no" if tries == 3 else over)
 
 
 def test_numbers_that_json_has_not(ran):

@@ -89,6 +89,17 @@ def test_where_a_file_system_keeps_no_locks_nothing_is_left(run, home, monkeypat
     assert [path.name for path in home.parent.rglob("*") if path.is_file()] == ["train.py"]
 
 
+def test_where_no_room_is_left_nothing_is_left_of_a_job(run, home, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(jobs, "_write", full)
+    with pytest.raises(InputError, match="digits: cannot be created: No space left on device"):
+        run()
+    assert [path.name for path in home.parent.rglob("*") if path.is_file()] == ["train.py"]
+    assert [*home.parent.glob("job-*")] == []
+
+
 def test_a_failed_job_says_why(run, home):
     with pytest.raises(JobFailed):
         run("raise SystemExit(3)")

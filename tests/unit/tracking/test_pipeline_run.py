@@ -188,6 +188,41 @@ def test_where_a_file_system_keeps_no_locks_nothing_is_left_of_a_run(home, monke
     assert not [*(home / "runs").iterdir()]
 
 
+def test_where_no_room_is_left_nothing_is_left_of_a_run(home, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(running.writing, "write", full)
+    told = f"TRIREME_HOME {home}: cannot be written: No space left on device"
+    with pytest.raises(InputError, match=told):
+        running.prepare(SimpleNamespace(at_once=0, graph=None), {}, "a-run")
+    assert not [*(home / "runs").iterdir()]
+    (home / "runs" / "a-run").mkdir()
+    (home / "runs" / "a-run" / "run.json").touch()
+    with pytest.raises(InputError, match="File exists"):
+        running.prepare(SimpleNamespace(at_once=0, graph=None), {}, "a-run")
+    assert (home / "runs" / "a-run" / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "owner", "told"),
+    [
+        (os.ST_RDONLY, 0, "its file system is read-only, and MLflow's records are there; mount it"),
+        (0, 0, "may not write to it, and MLflow's records are there; change its mode"),
+        (0, 1, "may not write to what belongs to user .*; change its owner"),
+    ],
+)
+def test_a_store_that_cannot_be_written_is_refused_with_its_cause(
+    home, monkeypatch, flag, owner, told
+):
+    user = os.getuid() + owner
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    monkeypatch.setattr(os, "access", lambda place, mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda place: SimpleNamespace(f_flag=flag))
+    with pytest.raises(InputError, match=f"^{home}: .*{told}.* or set TRIREME_HOME to another"):
+        store.check_writable(default_uri(home))
+
+
 def test_a_database_of_another_user_is_refused_by_its_name(tmp_path, monkeypatch):
     file = tmp_path / "mlflow.db"
     file.touch()
