@@ -54,37 +54,40 @@ golden: .venv/dev.stamp  ## write the golden files again, to review with git dif
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
 
 bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
-	$(BIN)/python tests/benchmarks/pipeline.py
-	$(BIN)/python tests/benchmarks/steps.py
-	$(BIN)/python tests/benchmarks/trials.py
-	$(BIN)/python tests/benchmarks/checkout.py
-	$(BIN)/python tests/benchmarks/staging.py
-	$(BIN)/python tests/benchmarks/evaluation.py
-	$(BIN)/python tests/benchmarks/evaluation_growth.py
-	$(BIN)/python tests/benchmarks/log_lines.py
-	$(BIN)/python tests/benchmarks/following.py
-	$(BIN)/python tests/benchmarks/sizes.py
-	$(BIN)/python tests/benchmarks/export.py
-	$(BIN)/python tests/benchmarks/serving.py
-	$(BIN)/python tests/benchmarks/checkpoint.py
-	$(BIN)/python tests/benchmarks/scaling.py
-	$(BIN)/python tests/benchmarks/language_model.py
-	$(BIN)/python tests/benchmarks/strategy.py
-	$(BIN)/python tests/benchmarks/sweep.py
+	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/trials.py
+	$(BIN)/python benchmarks/checkout.py
+	$(BIN)/python benchmarks/staging.py
+	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/evaluation_growth.py
+	$(BIN)/python benchmarks/log_lines.py
+	$(BIN)/python benchmarks/following.py
+	$(BIN)/python benchmarks/sizes.py
+	$(BIN)/python benchmarks/export.py
+	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/checkpoint.py
+	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/language_model.py
+	$(BIN)/python benchmarks/strategy.py
+	$(BIN)/python benchmarks/sweep.py
 
 profile: .venv/dev.stamp  ## where the seconds of the default run go, process by process
-	$(BIN)/python tests/benchmarks/profile_run.py
+	$(BIN)/python benchmarks/profile_run.py
 
 component:  ## the files of a new step, with its test: make component NAME=label
 	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac
-	@for file in components/$(NAME) tests/unit/test_$(NAME).py; do \
+	@for file in components/$(NAME) trireme/$(NAME) tests/unit/test_$(NAME).py; do \
 		test ! -e $$file || { echo "error: there is a $$file already" >&2; exit 2; }; done
 	@$(PYTHON) -c 'import keyword; exit(keyword.iskeyword("$(NAME)"))' || \
 		{ echo "error: NAME=$(NAME): is a word of Python's" >&2; exit 2; }
 	cp -r docs/new-component components/$(NAME)
+	mkdir trireme/$(NAME)
+	mv components/$(NAME)/work.py trireme/$(NAME)/work.py
+	cp components/$(NAME)/__init__.py trireme/$(NAME)/__init__.py
 	mv components/$(NAME)/test_NAME.py tests/unit/test_$(NAME).py
-	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py tests/unit/test_$(NAME).py
-	@echo "the work is in components/$(NAME)/work.py, its test in tests/unit/test_$(NAME).py"
+	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py trireme/$(NAME)/*.py tests/unit/test_$(NAME).py
+	@echo "the work is in trireme/$(NAME)/work.py, its test in tests/unit/test_$(NAME).py"
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv

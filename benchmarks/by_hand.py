@@ -12,9 +12,9 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-TRAINER = "components/trainers/pytorch/classifier.py"
+TRAINER = "trainers/pytorch_classifier.py"
 
 home = Path(sys.argv[1])
 workspace = home / "runs" / str(time.time_ns())
@@ -97,8 +97,8 @@ with timed("evaluate"), mlflow.start_run(run_name="evaluate", nested=True):
     import torch
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-    sys.path.insert(0, str(workspace / "code" / "components" / "trainers" / "pytorch"))
-    from classifier import Classifier
+    sys.path.insert(0, str(workspace / "code" / "trainers"))
+    from pytorch_classifier import Classifier
 
     saved = torch.load(workspace / "model" / "model.pt", weights_only=True)
     network = Classifier(**saved["arguments"])

@@ -5,7 +5,7 @@ medians and their ratio, of the function alone and as a process of its own, whic
 start. Then what a short commit id costs, found among commits without files and by fetching
 everything.
 
-    python tests/benchmarks/checkout.py [PAIRS]
+    python benchmarks/checkout.py [PAIRS]
 """
 
 import random
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pipeline import measure, row
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
 from git_servers import http_server
 
-from trireme.components.checkout.git import checkout
+from trireme.code.git import checkout
 
 FILES, COMMITS = 2000, 200
 
@@ -82,7 +82,7 @@ def main() -> None:
         with http_server(root) as server:
             url = f"{server.url}/public/code.git"
             clone = ["git", "clone", "--quiet", "--depth=1", url, str(target)]
-            module = [sys.executable, "-m", "trireme.components.checkout", url, "", str(target)]
+            module = [sys.executable, "-m", "trireme.code", url, "", str(target)]
             everything = ["git", "clone", "--quiet", url, str(target)]
 
             print(f"medians of {pairs} pairs\n{'':<12} {'trireme':>9} {'git':>9}      ratio")

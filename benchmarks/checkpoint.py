@@ -6,7 +6,7 @@ then is waited for, too. The first save is a figure of its own, because it gets 
 
 And how many steps are lost when the language model's trainer is killed and started again.
 
-    python tests/benchmarks/checkpoint.py [SAVES]
+    python benchmarks/checkpoint.py [SAVES]
 """
 
 import os
@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "components/trainers/pytorch"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "trainers"))
 
 import helpers
 import language_model

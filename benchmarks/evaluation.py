@@ -5,7 +5,7 @@ The reference network on 4,000 images of 28 by 28, which is the size of MNIST's,
 printed are medians and their ratio. What evaluation costs besides, ROC curves above all, is the
 same for each sample whatever the network is: small images show that, larger ones what is usual.
 
-    python tests/benchmarks/evaluation.py [PAIRS]
+    python benchmarks/evaluation.py [PAIRS]
 """
 
 import statistics
@@ -20,19 +20,19 @@ import onnxruntime
 import torch
 from pipeline import row
 
-from trireme.components.evaluation.evaluate import evaluate
-from trireme.components.evaluation.source import Source
-from trireme.components.tracking.registry import Champion
+from trireme.evaluation.evaluate import evaluate
+from trireme.evaluation.source import Source
+from trireme.tracking.registry import Champion
 
 SIZES = {28: 4_000, 8: 100_000}
 """Samples by their height and width."""
 
 BATCH = 256
 SHAPE = {"channels": 1, "classes": 10}
-CODE = Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch"
+CODE = Path(__file__).resolve().parents[1] / "trainers"
 sys.path.insert(0, str(CODE))
 
-import classifier  # noqa: E402
+import pytorch_classifier as classifier  # noqa: E402
 
 
 def make(directory: Path, size: int, samples: int) -> Champion:
@@ -51,7 +51,7 @@ def make(directory: Path, size: int, samples: int) -> Champion:
 
 def save(network: torch.nn.Module, file: Path) -> None:
     """Writes a network as the reference trainer does."""
-    saved = {"factory": "classifier:Classifier", "arguments": SHAPE}
+    saved = {"factory": "pytorch_classifier:Classifier", "arguments": SHAPE}
     torch.save(saved | {"state_dict": network.state_dict()}, file)
 
 
@@ -71,7 +71,9 @@ def write_onnx(network: torch.nn.Module, images: np.ndarray, file: Path) -> None
 def ours(directory: Path, champion: Champion | None) -> None:
     """Evaluates the model as the step does."""
     data, model = directory / "data", directory / "model"
-    assert evaluate(Source(model, CODE, "classifier.py"), data, 0.0, champion=champion).evaluation
+    assert evaluate(
+        Source(model, CODE, "pytorch_classifier.py"), data, 0.0, champion=champion
+    ).evaluation
 
 
 def by_hand(directory: Path, champion: Champion | None) -> None:

@@ -4,7 +4,7 @@ Answers of 10 and of 1,000 classes, a hundredth, a tenth and all of them: 1,000,
 50,000 x 1,000, which is ImageNet's size. Printed are CPU seconds, the peak of memory with the
 answers in it relative to the answers, what that is above twice the answers, and the exponents.
 
-    python tests/benchmarks/evaluation_growth.py [SHARE]
+    python benchmarks/evaluation_growth.py [SHARE]
 
 SHARE makes all of it smaller, as 0.1 does by ten.
 """
@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from growth import MIB, Cost, cost, exponent
 
-from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.held_out import BATCH
+from trireme.evaluation.classification import Classification
+from trireme.evaluation.held_out import BATCH
 
 SIZES = ((1_000_000, 10), (50_000, 1_000))
 GOAL = 200  # MiB besides twice the answers

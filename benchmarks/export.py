@@ -4,7 +4,7 @@ Written are a torch.export program and ONNX. The two take turns in one process; 
 and their ratio, and what is left for loading the model, reading the files back in a process of
 their own, and comparing them.
 
-    python tests/benchmarks/export.py [PAIRS]
+    python benchmarks/export.py [PAIRS]
 """
 
 import shutil
@@ -19,8 +19,8 @@ import torch
 from evaluation import CODE, SHAPE, classifier, in_turn, save, seconds
 from pipeline import row
 
-from trireme.components.evaluation.source import Source
-from trireme.components.export.export import export
+from trireme.evaluation.source import Source
+from trireme.exporting.export import export
 
 
 def make(directory: Path) -> None:
@@ -38,7 +38,9 @@ def ours(directory: Path) -> float:
     to = directory / "exported"
     shutil.rmtree(to, ignore_errors=True)
     model, data = directory / "model", directory / "data"
-    return seconds(lambda: export(Source(model, CODE, "classifier.py"), data, "reference", to))
+    return seconds(
+        lambda: export(Source(model, CODE, "pytorch_classifier.py"), data, "reference", to)
+    )
 
 
 def by_hand(directory: Path) -> float:

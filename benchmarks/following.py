@@ -4,7 +4,7 @@ The cluster is the tests' stand-in for an API server, in a process of its own. A
 prints some lines, and all succeed. Printed are the CPU seconds of the follower in all, with the
 lines of all logs, its threads, its memory, what it asked the server for, and the exponents.
 
-    python tests/benchmarks/following.py [PODS]
+    python benchmarks/following.py [PODS]
 """
 
 import os
@@ -20,17 +20,17 @@ from pathlib import Path
 import yaml
 from growth import MIB, cost, exponent
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "api_server"))
 
 from api_server import ApiServer  # noqa: E402
 from kubelet import Logs  # noqa: E402
 
-from trireme.components.kubernetes.connection import Cluster  # noqa: E402
-from trireme.components.training.cluster.follower import Follower, Limits  # noqa: E402
-from trireme.components.training.description.job import TrainingJob  # noqa: E402
-from trireme.components.training.frameworks import kind_of  # noqa: E402
-from trireme.components.training.manifests import render  # noqa: E402
+from trireme.frameworks import kind_of  # noqa: E402
+from trireme.job.job import TrainingJob  # noqa: E402
+from trireme.kubernetes.connection import Cluster  # noqa: E402
+from trireme.manifests import render  # noqa: E402
+from trireme.runner.cluster.follower import Follower, Limits  # noqa: E402
 
 LINES = 20  # that each pod prints
 GOALS = {10: "", 100: "", 1_000: "goal 1 s", 4_096: "goal 4 s"}

@@ -4,7 +4,7 @@ GPT-2's shapes in bfloat16 by default, as the trainer computes them (compiled bl
 optimizer in one kernel each) and written the plain way (eager, attention with its whole matrix of
 scores, an optimizer that goes from parameter to parameter). Weights are in float32 in both.
 
-    python tests/benchmarks/language_model.py [SIZE...]    # toy: on a CPU, too
+    python benchmarks/language_model.py [SIZE...]    # toy: on a CPU, too
 """
 
 import argparse
@@ -21,7 +21,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 # First, because the trainer has this file's name.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "components/trainers/pytorch"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "trainers"))
 
 import cost
 import helpers

@@ -6,7 +6,7 @@ exponent by which ours grow with the lines. In the end the wall time of a progra
 nobody reads, against the same program read by ``cat``; a job waits five seconds for such a reader
 when its program has ended.
 
-    python tests/benchmarks/log_lines.py [LINES]
+    python benchmarks/log_lines.py [LINES]
 """
 
 import os
@@ -19,12 +19,12 @@ from pathlib import Path
 
 from growth import Cost, cost, exponent
 
-from trireme.components.plain import plain
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.lines import LivePrinter
-from trireme.components.training.local import runner
-from trireme.components.training.manifests import render
-from trireme.components.training.progress import Meter
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.observers.progress import Meter
+from trireme.plain import plain
+from trireme.runner.lines import LivePrinter
+from trireme.runner.local import runner
 
 PROGRAMS = {
     "at once": "print('a line of a log, as programs print them, number', n, file=buffered)",

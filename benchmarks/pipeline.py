@@ -4,7 +4,7 @@ Runs the two in turn and prints medians and their ratio: wall time, CPU time of 
 the peak of their memory taken together, and the time of each step. Then what it takes to look at a
 run, against an interpreter that loads the library of the command line and ends.
 
-    python tests/benchmarks/pipeline.py [PAIRS]
+    python benchmarks/pipeline.py [PAIRS]
 """
 
 import contextlib

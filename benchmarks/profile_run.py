@@ -3,7 +3,7 @@
 Runs each once and prints a row per process: seconds it was there, of CPU, and of CPU within
 imports, with the packages that took most of them. The processes of a row have the same command.
 
-    python tests/benchmarks/profile_run.py
+    python benchmarks/profile_run.py
 """
 
 import json
@@ -28,7 +28,7 @@ NAMES = {
     r"local\.warm": "what is loaded once, and the forks without a name",
     r"export/answering": "export: loads the files back",
     r"torchrun": "torchrun",
-    r"(components/trainers/\S+/|^(\S*python\S* (-u )?)?)(\w+\.py)": r"\4",
+    r"(trainers/\S+/|^(\S*python\S* (-u )?)?)(\w+\.py)": r"\4",
     r"\bgit\b": "git",
     r"by_hand\.py": "the script",
     r"bin/(trireme) ": r"\1",

@@ -4,7 +4,7 @@ The language model's trainer, data parallel, in turn: by one process and by two 
 each, where perfect is twice the tokens per second; and by two that ``trireme job submit --local``
 has started instead of ``torchrun``. Every process has one thread.
 
-    python tests/benchmarks/scaling.py [ROUNDS]
+    python benchmarks/scaling.py [ROUNDS]
 """
 
 import json
@@ -19,9 +19,9 @@ from pathlib import Path
 
 from pipeline import BIN
 
-from trireme.components.dataset.staging import stage
+from trireme.data.staging import stage
 
-FOLDER = Path(__file__).resolve().parents[2] / "components/trainers/pytorch"
+FOLDER = Path(__file__).resolve().parents[1] / "trainers"
 EACH = 8  # samples in a batch, of each process
 STEPS, EVERY = 60, 10
 

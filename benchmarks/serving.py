@@ -6,7 +6,7 @@ in as many threads as there are clients. The two take turns; printed are the med
 second and of the 99th percentile of the time for one, and the medians of their ratios. The server
 reads and writes numbers as JSON, which costs it more than this network does.
 
-    python tests/benchmarks/serving.py [ROUNDS]
+    python benchmarks/serving.py [ROUNDS]
 """
 
 import http.client
@@ -25,10 +25,10 @@ import onnx
 import torch
 from evaluation import SHAPE, classifier, in_turn, write_onnx
 
-from trireme.components.deployment.serving import JSON, started
-from trireme.components.deployment.smoke_test import body
-from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.training.local.ports import Ports
+from trireme.deployment.serving import JSON, started
+from trireme.deployment.smoke_test import body
+from trireme.evaluation.onnx_file import load_onnx
+from trireme.runner.local.ports import Ports
 
 SECONDS = 3.0  # of each measurement
 CLIENTS, BATCHES = (1, 4), (1, 64)

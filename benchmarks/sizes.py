@@ -4,7 +4,7 @@ Each is done at several sizes, the largest a hundred times the smallest. Printed
 and wall of all processes, the peak of memory of one, and the exponents: 1 is linear, and what
 costs the same at every size has 0.
 
-    python tests/benchmarks/sizes.py [WHAT...]
+    python benchmarks/sizes.py [WHAT...]
 
 A million files of 100 bytes need 9 GB of disk.
 """
@@ -25,9 +25,9 @@ from following import KUBECONFIG, ApiServer, Logs, job_of
 from growth import MIB, Cost, cost, exponent
 from pipeline import BIN
 
-from trireme.components.dataset.staging import stage
-from trireme.components.evaluation import trials
-from trireme.components.sweep import choose, search_space
+from trireme.data.staging import stage
+from trireme.evaluation import trials
+from trireme.sweep import choose, search_space
 
 STEPS = ("checkout", "dataset", "train", "evaluate", "export", "finish")
 

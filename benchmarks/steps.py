@@ -4,7 +4,7 @@ Fifty steps that do not depend on each other work for a while, fifty in a row do
 runner takes one step after the other; the bare processes are the same functions without a pipeline,
 as many at once as there are processors.
 
-    python tests/benchmarks/steps.py [ROUNDS]
+    python benchmarks/steps.py [ROUNDS]
 """
 
 import os

@@ -3,13 +3,13 @@
 Each strategy on one, two and four processes; of a pipeline, each stage. Where there is a GPU, three
 sizes of GPT-2 on one of it instead. Predicted, measured, ratio.
 
-    python tests/benchmarks/strategy.py
+    python benchmarks/strategy.py
 """
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
 from trainer_memory import measure

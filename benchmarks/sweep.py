@@ -4,7 +4,7 @@ On public functions, whose least value is known, and on the digits: a network of
 chosen by validation samples and tested once. All trainings have the same number of epochs unless
 they are stopped early. Each search is repeated with other seeds; a grid chooses the same each time.
 
-    python tests/benchmarks/sweep.py [SEEDS]
+    python benchmarks/sweep.py [SEEDS]
 """
 
 import statistics
@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 from sklearn.datasets import load_digits
 
-from trireme.components.evaluation.trials import TrialResult
-from trireme.components.sweep import study
-from trireme.components.sweep.early_stopping import StoppedEarly
-from trireme.components.sweep.search_space import GRID, RANDOM, TPE, save, space, trials
+from trireme.evaluation.trials import TrialResult
+from trireme.sweep import study
+from trireme.sweep.early_stopping import StoppedEarly
+from trireme.sweep.search_space import GRID, RANDOM, TPE, save, space, trials
 
 EPOCHS = 10
 PRUNERS = ("hyperband", "median")

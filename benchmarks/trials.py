@@ -4,7 +4,7 @@ CPU seconds of all processes. What a sweep costs besides its trials is known by 
 trivial trial trains and is evaluated by programs that import next to nothing; what it costs is set
 against both run alone.
 
-    python tests/benchmarks/trials.py [TRIALS]
+    python benchmarks/trials.py [TRIALS]
 """
 
 import io
@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from pipeline import BIN, measure
 
-from trireme.pipelines.targets.local.target import AT_ONCE
+from trireme.targets.local.target import AT_ONCE
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-TRAINER = REPOSITORY / "components/trainers/pytorch/classifier.py"
+REPOSITORY = Path(__file__).resolve().parents[1]
+TRAINER = REPOSITORY / "trainers/pytorch_classifier.py"
 FEW = 2
 
 TRAIN = """

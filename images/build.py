@@ -1,4 +1,4 @@
-"""Builds the images that components/images.py names: ``python images/build.py [NAME...]``."""
+"""Builds the images that trireme/images.py names: ``python images/build.py [NAME...]``."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from trireme.components import images  # noqa: E402
+from trireme import images  # noqa: E402
 
 IMAGES = {
     "base": images.BASE,

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any
 
+from trireme.parameters import OF_A_SWEEP, pipeline
 from trireme.pipelines import training
-from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
-from trireme.pipelines.steps import ENTRYPOINT
+from trireme.steps import ENTRYPOINT
 
 check = partial(training.check, "pytorch")
 trainings = partial(training.trainings, "pytorch")

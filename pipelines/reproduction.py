@@ -9,21 +9,23 @@ from typing import Any
 
 from kfp import dsl
 
-from trireme.components.checkout import builtin, bundle
-from trireme.components.checkout import url as urls
-from trireme.components.dataset import staging
-from trireme.components.dataset.base_model import stage_base_model
-from trireme.components.dataset.description import described
-from trireme.components.dataset.uri import at_commit
-from trireme.components.errors import InputError, StepFailed
-from trireme.components.secrets import DEFAULTS
-from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.tracking.lineage import OF_A_RUN, Lineage
+from trireme import steps
+from trireme.code import builtin, bundle
+from trireme.code import url as urls
+from trireme.compiling.cutting import SUFFIX, up_to_training, with_packages_of
+from trireme.compiling.loading import loaded
+from trireme.credentials.secrets import DEFAULTS
+from trireme.data import staging
+from trireme.data.base_model import stage_base_model
+from trireme.data.description import described
+from trireme.data.uri import at_commit
+from trireme.errors import InputError, StepFailed
 from trireme.graph.reading import of_pipeline
-from trireme.pipelines import catalog, steps, training
-from trireme.pipelines.compiling.cutting import SUFFIX, up_to_training, with_packages_of
-from trireme.pipelines.loading import loaded
-from trireme.pipelines.pipeline import Parameter, Pipeline
+from trireme.pipeline import catalog
+from trireme.pipeline.pipeline import Parameter, Pipeline
+from trireme.pipelines import training
+from trireme.tracking.batch import PARAMETER_LIMIT
+from trireme.tracking.lineage import OF_A_RUN, Lineage
 
 Load = Callable[[Sequence[Any]], list[Pipeline]]
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from kfp import dsl
 
-from trireme.components.deployment.kinds import check_kind
-from trireme.components.images import of_framework
-from trireme.components.kubernetes.connection import Cluster
-from trireme.pipelines import steps, training
-from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
+from trireme import steps
+from trireme.deployment.kinds import check_kind
+from trireme.images import of_framework
+from trireme.kubernetes.connection import Cluster
+from trireme.parameters import OF_A_SWEEP, pipeline
+from trireme.pipelines import training
 
 COMPARED = (
     *("framework", "job", "model_name", "warm_start", "force"),

@@ -5,10 +5,11 @@ from typing import Any
 
 from kfp import dsl
 
-from trireme.components.images import of_framework
-from trireme.components.sweep import early_stopping, search_space
-from trireme.pipelines import steps, training
-from trireme.pipelines.parameters import pipeline
+from trireme import steps
+from trireme.images import of_framework
+from trireme.parameters import pipeline
+from trireme.pipelines import training
+from trireme.sweep import early_stopping, search_space
 
 SEARCH = ("grid", "trials", "entrypoint", "search", "n_trials")
 """The parameters that say what is tried."""

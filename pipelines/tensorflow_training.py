@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Any
 
+from trireme.parameters import OF_A_SWEEP, pipeline
 from trireme.pipelines import training
-from trireme.pipelines.parameters import OF_A_SWEEP, pipeline
 
 check = partial(training.check, "tensorflow")
 trainings = partial(training.trainings, "tensorflow")
 
-ENTRYPOINT = "components/trainers/tensorflow/classifier.py"
+ENTRYPOINT = "trainers/tensorflow_classifier.py"
 
 
 @pipeline(

@@ -7,23 +7,24 @@ from typing import Any
 
 from kfp import dsl
 
-from trireme.components import secrets
-from trireme.components.checkout import builtin, git
-from trireme.components.checkout import url as urls
-from trireme.components.dataset import base_model, description, mounted
-from trireme.components.dataset.sources import source_of
-from trireme.components.dataset.uri import NONE
-from trireme.components.errors import InputError
-from trireme.components.evaluation import options
-from trireme.components.packages import requirements
-from trireme.components.tracking import pipeline_run, registry
-from trireme.components.training import bill, launch
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import installed
-from trireme.components.training.manifests import render
-from trireme.components.training.result import naming
-from trireme.pipelines import packages, steps
-from trireme.pipelines.steps import Task
+from trireme import steps
+from trireme.code import builtin, git
+from trireme.code import url as urls
+from trireme.credentials import secrets
+from trireme.data import base_model, description, mounted
+from trireme.data.sources import source_of
+from trireme.data.uri import NONE
+from trireme.errors import InputError
+from trireme.evaluation import options
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.packages import requirements
+from trireme.pipeline import packages
+from trireme.result import naming
+from trireme.runner import bill, launch
+from trireme.runner.local import installed
+from trireme.steps import Task
+from trireme.tracking import pipeline_run, registry
 
 NOT_EVERYWHERE = {
     "budget": 0.0,

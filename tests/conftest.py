@@ -15,8 +15,8 @@ import pytest
 import tracking_uri
 from hypothesis import settings
 
-from trireme.components.tracking.client import PATIENCE
-from trireme.components.training.frameworks import KINDS
+from trireme.frameworks import KINDS
+from trireme.tracking.client import PATIENCE
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -182,7 +182,7 @@ def untracked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
     home = tmp_path / "trireme-home"
     monkeypatch.setenv("TRIREME_HOME", str(home))
     # A command that hurries does so to its process's end.
-    monkeypatch.setattr("trireme.components.tracking.client._patience", PATIENCE)
+    monkeypatch.setattr("trireme.tracking.client._patience", PATIENCE)
     before = tracking_uri.told()
     yield home
     if tracking_uri.told() != before:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from trireme.components.dataset.fingerprint import of_content, of_times
-from trireme.components.dataset.listing import in_order
-from trireme.components.dataset.sources.local import files_of
+from trireme.data.fingerprint import of_content, of_times
+from trireme.data.listing import in_order
+from trireme.data.sources.local import files_of
 
 
 def fingerprint(path: Path, full: bool = False) -> str:

@@ -4,7 +4,7 @@ from typing import List, NamedTuple, Optional  # noqa: UP035
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 component = dsl.component(base_image=BASE, install_kfp_package=False)
 

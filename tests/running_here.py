@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.errors import TriremeError
+from trireme.errors import TriremeError
 from trireme.graph.graph import Graph
-from trireme.pipelines.targets.local import commands
-from trireme.pipelines.targets.local.engine import Call, Engine, Place, Values
+from trireme.targets.local import commands
+from trireme.targets.local.engine import Call, Engine, Place, Values
 
 
 class Ran(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.frameworks import FRAMEWORKS
 
 IMAGE = "example.org/team/trainer:1.2"
 

@@ -15,10 +15,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.strategy.memory import Mesh, Work, of_stage, recipe
-from trireme.components.strategy.model import llama
+from trireme.strategy.memory import Mesh, Work, of_stage, recipe
+from trireme.strategy.model import llama
 
-TRAINER = Path(__file__).resolve().parents[1] / "components/trainers/pytorch"
+TRAINER = Path(__file__).resolve().parents[1] / "trainers"
 SMALL = "--layers 4 --width 64 --heads 4 --vocabulary 64"
 KNOWN = ("strategy", "mesh", "shape", "batch_size", "micro_batch", "bf16", "recompute")
 

@@ -2,7 +2,7 @@
 
 An ordinary program, which needs JAX, NumPy, Pillow for pictures and MLflow to track metrics.
 Copy along: {metrics,splits}.py
-Run it as it is (``python classifier.py``) or as every replica of a JAXJob. It reads
+Run it as it is (``python jax_classifier.py``) or as every replica of a JAXJob. It reads
 
     DATA_DIR        train.npz with arrays x, float32 (samples, channels, height, width), and y
                     (samples), or another form of images that splits.py knows

@@ -1,10 +1,10 @@
-"""Train the image classifier of classifier.py on any number of processes that MPI connects.
+"""Train the image classifier of pytorch_classifier.py on any number of processes that MPI connects.
 
-An ordinary program, which needs mpi4py and what classifier.py needs.
-Copy along: {classifier,helpers,metrics,splits}.py
+An ordinary program, which needs mpi4py and what pytorch_classifier.py needs.
+Copy along: {pytorch_classifier,helpers,metrics,splits}.py
 Run it under mpirun (``mpirun -np 4 python mpi_classifier.py``), or as the entrypoint of an MPIJob.
-It reads what classifier.py reads, but for the variables of torchrun, and does at SIGTERM what that
-does.
+It reads what pytorch_classifier.py reads, but for the variables of torchrun, and does at SIGTERM
+what that does.
 """
 
 import argparse
@@ -13,9 +13,9 @@ import traceback
 import helpers
 import numpy as np
 import torch
-from classifier import FACTORY, Progress, compute, make_network, parse
 from metrics import Metrics, until_sigterm
 from mpi4py import MPI
+from pytorch_classifier import FACTORY, Progress, compute, make_network, parse
 from torch import nn
 
 

@@ -2,8 +2,8 @@
 
 An ordinary program, which needs PyTorch, NumPy, Pillow for pictures and MLflow to track metrics.
 Copy along: {helpers,metrics,splits}.py
-Run it as it is (``python classifier.py``), under torchrun, or as the entrypoint of a PyTorchJob. It
-reads
+Run it as it is (``python pytorch_classifier.py``), under torchrun, or as the entrypoint of a
+PyTorchJob. It reads
 
     DATA_DIR        train.npz with arrays x, float32 (samples, channels, height, width), and y
                     (samples), or another form of images that splits.py knows
@@ -32,7 +32,7 @@ import torch.distributed as dist
 from metrics import Metrics, until_sigterm
 from torch import nn
 
-FACTORY = "classifier:Classifier"
+FACTORY = "pytorch_classifier:Classifier"
 ASK_EVERY = 10  # steps after which the processes tell each other whether one is to end
 
 

@@ -2,7 +2,7 @@
 
 An ordinary program, which needs TensorFlow, NumPy, Pillow for pictures and MLflow to track metrics.
 Copy along: {distribution,metrics,splits}.py
-Run it as it is (``python classifier.py``) or as every replica of a TFJob. It reads
+Run it as it is (``python tensorflow_classifier.py``) or as every replica of a TFJob. It reads
 
     DATA_DIR        train.npz with arrays x, float32 (samples, channels, height, width), and y
                     (samples), or another form of images that splits.py knows

@@ -2,7 +2,7 @@
 
 An ordinary program, which needs XGBoost, NumPy, Pillow for pictures and MLflow to track metrics.
 Copy along: {metrics,splits}.py
-Run it as it is (``python classifier.py``) or as every replica of an XGBoostJob. It reads
+Run it as it is (``python xgboost_classifier.py``) or as every replica of an XGBoostJob. It reads
 
     DATA_DIR        train.npz with arrays x, (samples, ...), and y (samples), or another form of
                     images that splits.py knows

@@ -5,10 +5,11 @@ docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, see docs
 """
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trireme.pipelines.steps import (
+    from trireme.steps import (
         WORKSPACE,
         checkout,
         choose,
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
         train,
         trial,
     )
-    from trireme.pipelines.targets.handle import run
+    from trireme.targets.handle import run
+
+# In a checkout the steps' faces, the pipelines and the trainers are folders beside this one. The
+# links here are for editors: a ZIP file has none.
+if not (Path(__file__).parent / "components").is_dir():
+    __path__.append(str(Path(__file__).parents[1]))
 
 __all__ = [
     "WORKSPACE",
@@ -50,4 +56,4 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
     module = "targets.handle" if name == "run" else "steps"
-    return getattr(importlib.import_module(f"trireme.pipelines.{module}"), name)
+    return getattr(importlib.import_module(f"trireme.{module}"), name)

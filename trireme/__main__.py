@@ -1,5 +1,5 @@
 """The command line: ``python -m trireme``."""
 
-from trireme.pipelines.cli import main
+from trireme.cli import main
 
 main()

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trireme.components.plain import plain
+from trireme.plain import plain
 
 LONGEST = 2000  # characters of a message that are shown
 

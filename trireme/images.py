@@ -1,6 +1,6 @@
 """The images that the steps run in."""
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 BASE = "ghcr.io/trireme/base:0.1.0"
 """kfp, these components, git: for steps that need no framework."""

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from kfp import dsl
 
-from trireme.components.evaluation.options import MIN_ACCURACY
-from trireme.components.secrets import DEFAULTS
-from trireme.pipelines.steps import WORKSPACE
+from trireme.credentials.secrets import DEFAULTS
+from trireme.evaluation.options import MIN_ACCURACY
+from trireme.steps import WORKSPACE
 
 
 class Described(NamedTuple):

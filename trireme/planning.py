@@ -6,31 +6,31 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from trireme.components import secrets
-from trireme.components.checkout import bundle
-from trireme.components.cost import prices, table
-from trireme.components.cost.prices import Prices
-from trireme.components.dataset.volumes import CACHE
-from trireme.components.deployment import objects
-from trireme.components.deployment.kinds import KINDS
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.access import Right
-from trireme.components.kubernetes.amounts import added, requests
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training.bill import Bill, job_hour
-from trireme.components.training.cluster import admission, checks
-from trireme.components.training.cluster.checks import Finding, check_all
-from trireme.components.training.cluster.operators import operator_of
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import default_operator, render
-from trireme.components.training.manifests.references import Needed, references
-from trireme.components.training.manifests.roles import roles
-from trireme.pipelines import steps
-from trireme.pipelines.parameters import PARAMETERS
-from trireme.pipelines.pipeline import Pipeline
+from trireme import steps
+from trireme.code import bundle
+from trireme.cost import prices, table
+from trireme.cost.prices import Prices
+from trireme.credentials import secrets
+from trireme.data.volumes import CACHE
+from trireme.deployment import objects
+from trireme.deployment.kinds import KINDS
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.access import Right
+from trireme.kubernetes.amounts import added, requests
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import CONFIG_MAPS, PODS
+from trireme.manifests import default_operator, render
+from trireme.manifests.references import Needed, references
+from trireme.manifests.roles import roles
+from trireme.parameters import PARAMETERS
+from trireme.pipeline.pipeline import Pipeline
 from trireme.pipelines.training import JOB_PARAMETERS, Trainings, trainings
+from trireme.runner.bill import Bill, job_hour
+from trireme.runner.cluster import admission, checks
+from trireme.runner.cluster.checks import Finding, check_all
+from trireme.runner.cluster.operators import operator_of
+from trireme.tracking.environment import SECRET
 
 CODE: Right = (CONFIG_MAPS, "", "get")
 """To read code that a run takes along."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from trireme.components.whole_file import write_whole
+from trireme.files.whole_file import write_whole
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,23 @@ from typing import Any, TypeAlias
 
 from kfp import dsl, kubernetes
 
-from trireme.components import secrets
 from trireme.components.checkout import component as checkouts
-from trireme.components.cost import table
 from trireme.components.dataset import component as datasets
 from trireme.components.deployment import component as deployments
 from trireme.components.evaluation import component as evaluations
-from trireme.components.evaluation.options import MIN_ACCURACY
 from trireme.components.export import component as exports
 from trireme.components.finish import component as finishes
-from trireme.components.images import OF_REPLICAS, PYTORCH, TENSORFLOW
 from trireme.components.retraining import component as retrainings
-from trireme.components.secrets import DEFAULTS
-from trireme.components.step_names import NAMED, STEP
 from trireme.components.sweep import component as sweeps
-from trireme.components.tracking import on_kubeflow
-from trireme.components.tracking.environment import SECRET
 from trireme.components.training import component as trainings
+from trireme.cost import table
+from trireme.credentials import secrets
+from trireme.credentials.secrets import DEFAULTS
+from trireme.evaluation.options import MIN_ACCURACY
+from trireme.images import OF_REPLICAS, PYTORCH, TENSORFLOW
+from trireme.step_names import NAMED, STEP
+from trireme.tracking import on_kubeflow
+from trireme.tracking.environment import SECRET
 
 WORKSPACE = dsl.PipelineConfig(
     workspace=dsl.WorkspaceConfig(
@@ -41,7 +41,7 @@ WORKSPACE = dsl.PipelineConfig(
 IMAGES = {"pytorch": PYTORCH, "tensorflow": TENSORFLOW}
 """The images that evaluate and export models, by framework."""
 
-ENTRYPOINT = "components/trainers/pytorch/classifier.py"
+ENTRYPOINT = "trainers/pytorch_classifier.py"
 """The reference program that is trained where nobody names another."""
 
 RUN, WORKSPACE_PATH = dsl.PIPELINE_JOB_ID_PLACEHOLDER, dsl.WORKSPACE_PATH_PLACEHOLDER

@@ -6,8 +6,8 @@ from typing import Any, Self, get_args
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
-from trireme.components.errors import InputError
-from trireme.components.json_values import whole
+from trireme.errors import InputError
+from trireme.text.json_values import whole
 
 
 class StrictModel(BaseModel):

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from trireme.components import extras, progress
-from trireme.components.cost.steps import counted
-from trireme.components.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
-from trireme.components.home import TRACKER
-from trireme.components.last_words import written
-from trireme.components.say import say
-from trireme.components.step_names import own_name
-from trireme.components.tracking import environment, journal, runs
-from trireme.components.tracking.client import PATIENCE, client, hurry
-from trireme.components.tracking.store import reason_of
-from trireme.components.workspace import check
+from trireme import progress
+from trireme.cost.steps import counted
+from trireme.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
+from trireme.files.home import TRACKER
+from trireme.files.workspace import check
+from trireme.last_words import written
+from trireme.process import extras
+from trireme.step_names import own_name
+from trireme.text.say import say
+from trireme.tracking import environment, journal, runs
+from trireme.tracking.client import PATIENCE, client, hurry
+from trireme.tracking.store import reason_of
 
 SOON = 30.0  # seconds that MLflow may be away when a step has done its work and leaves no model
 
@@ -138,7 +139,7 @@ def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
         while not has_ended.wait(journal.PROGRESS_EVERY):
             now = progress.read(journal.progress_path(workspace, name))
             if now != told:
-                from trireme.components.tracking.sync import bring_progress
+                from trireme.tracking.sync import bring_progress
 
                 bring_progress(workspace, name, run)
                 told = now
@@ -154,7 +155,7 @@ def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
 
 def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
     """Brings a journal into the step's run, and ends that if it is ours to end."""
-    from trireme.components.tracking.sync import Run, sync
+    from trireme.tracking.sync import Run, sync
 
     status = journal.status_of(workspace, name)
     if not _leaves_model(name, workspace):

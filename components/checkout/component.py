@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -43,11 +43,11 @@ def checkout(
     """
     from pathlib import Path
 
-    from trireme.components import secrets
-    from trireme.components.checkout import credentials
-    from trireme.components.checkout.git import checkout
-    from trireme.components.packages.install import install
-    from trireme.components.step import step
+    from trireme.code import credentials
+    from trireme.code.git import checkout
+    from trireme.credentials import secrets
+    from trireme.packages.install import install
+    from trireme.tracked_step import step
 
     with step("checkout", workspace):
         code = checkout(

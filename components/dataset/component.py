@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -25,7 +25,7 @@ def dataset(
         secret: The name of the Secret with the credentials. Empty: none; one of the default name is
             optional.
         options: How to reach it and which files to use, as in
-            trireme.components.dataset.description.
+            trireme.data.description.
         base_model: The model that training starts from, by a URI as the dataset's; empty for none.
         base_model_secret: The Secret with its credentials, as for the dataset.
         base_model_options: How to reach it, as for the dataset.
@@ -38,10 +38,10 @@ def dataset(
     """
     from pathlib import Path
 
-    from trireme.components.dataset.base_model import stage_base_model
-    from trireme.components.dataset.description import described
-    from trireme.components.dataset.staging import cache_of, stage
-    from trireme.components.step import step
+    from trireme.data.base_model import stage_base_model
+    from trireme.data.description import described
+    from trireme.data.staging import cache_of, stage
+    from trireme.tracked_step import step
 
     with step("dataset", workspace):
         directory, start = Path(workspace), ""

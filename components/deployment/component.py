@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from trireme.components.images import PYTORCH
+from trireme.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -18,11 +18,11 @@ def deploy(kind: str, model_name: str, image: str, workspace: str) -> str:
     Returns:
         Its URL in the cluster.
     """
-    from trireme.components.deployment import deploy
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.step import step
-    from trireme.components.tracking import environment, journal
-    from trireme.components.tracking.registry import CHAMPION
+    from trireme.deployment import deploy
+    from trireme.kubernetes.connection import Cluster
+    from trireme.tracked_step import step
+    from trireme.tracking import environment, journal
+    from trireme.tracking.registry import CHAMPION
 
     with step("deploy", workspace):
         environment.variables()  # which are there when the model is registered

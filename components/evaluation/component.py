@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import PYTORCH
+from trireme.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -35,9 +35,9 @@ def evaluate(
         model_factory: module:callable that builds the network, for a file of bare weights.
         min_accuracy: The lowest held-out accuracy that passes, 0 to 1.
         gate: Further thresholds and the conditions for becoming the champion, as in
-            trireme.components.evaluation.gate.
+            trireme.evaluation.gate.
         evaluation: Your own evaluation program in the repository, as in
-            trireme.components.evaluation.custom.
+            trireme.evaluation.custom.
         model_name: The registered model whose champion it is compared with.
         workspace: The run workspace.
         metrics: The metrics, such as accuracy.
@@ -54,9 +54,9 @@ def evaluate(
     """
     from pathlib import Path
 
-    from trireme.components.evaluation.evaluate import evaluate_and_report
-    from trireme.components.packages.use import use
-    from trireme.components.step import step
+    from trireme.evaluation.evaluate import evaluate_and_report
+    from trireme.packages.use import use
+    from trireme.tracked_step import step
 
     with step("evaluate", workspace):
         use(Path(workspace))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import PYTORCH
+from trireme.images import PYTORCH
 
 
 @dsl.component(base_image=PYTORCH, install_kfp_package=False)
@@ -42,9 +42,9 @@ def export(
     """
     from pathlib import Path
 
-    from trireme.components.export.export import export_and_report
-    from trireme.components.packages.use import use
-    from trireme.components.step import step
+    from trireme.exporting.export import export_and_report
+    from trireme.packages.use import use
+    from trireme.tracked_step import step
 
     with step("export", workspace):
         use(Path(workspace))

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -28,8 +28,8 @@ def finish(
     """
     from pathlib import Path
 
-    from trireme.components.finish.finish import finish
-    from trireme.components.step import step
+    from trireme.finish.finish import finish
+    from trireme.tracked_step import step
 
     with step("finish", workspace, is_charged=False):
         finish(

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -74,11 +74,11 @@ def compare(
     """
     from pathlib import Path
 
-    from trireme.components.images import of_framework
-    from trireme.components.packages import use
-    from trireme.components.retraining.compare import compare
-    from trireme.components.step import step
-    from trireme.components.training import launch
+    from trireme.images import of_framework
+    from trireme.packages import use
+    from trireme.retraining.compare import compare
+    from trireme.runner import launch
+    from trireme.tracked_step import step
 
     with step("compare", workspace):
         ours = of_framework(framework, images)

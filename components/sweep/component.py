@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import BASE, PYTORCH
 from trireme.components.training.component import PASSED_THROUGH
+from trireme.images import BASE, PYTORCH
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -42,10 +42,10 @@ def plan(
     """
     from pathlib import Path
 
-    from trireme.components.images import of_framework
-    from trireme.components.step import step
-    from trireme.components.sweep import search_space, sharing
-    from trireme.components.tracking import journal
+    from trireme.images import of_framework
+    from trireme.sweep import search_space, sharing
+    from trireme.tracked_step import step
+    from trireme.tracking import journal
 
     with step("plan", workspace):
         found = search_space.trials(grid, trials, entrypoint, search, n_trials)
@@ -113,17 +113,17 @@ def trial(
     from pathlib import Path
     from typing import Any
 
-    from trireme.components.dataset import base_model
-    from trireme.components.evaluation import trials
-    from trireme.components.packages import use
-    from trireme.components.step import step
-    from trireme.components.step_names import TRIAL, in_a_loop
-    from trireme.components.sweep import sharing, study
-    from trireme.components.sweep.run_trial import EvaluationSettings, run_trial
-    from trireme.components.sweep.search_space import Trial
-    from trireme.components.tracking import environment
-    from trireme.components.training import launch
-    from trireme.components.training.description.job import TrainingJob
+    from trireme.data import base_model
+    from trireme.evaluation import trials
+    from trireme.job.job import TrainingJob
+    from trireme.packages import use
+    from trireme.runner import launch
+    from trireme.step_names import TRIAL, in_a_loop
+    from trireme.sweep import sharing, study
+    from trireme.sweep.run_trial import EvaluationSettings, run_trial
+    from trireme.sweep.search_space import Trial
+    from trireme.tracked_step import step
+    from trireme.tracking import environment
 
     common: dict[str, Any] = {
         "entrypoint": entrypoint,
@@ -189,8 +189,8 @@ def choose(tried: list, workspace: str) -> NamedTuple("Outputs", model=str, entr
     """
     from pathlib import Path
 
-    from trireme.components.step import step
-    from trireme.components.sweep.choose import choose
+    from trireme.sweep.choose import choose
+    from trireme.tracked_step import step
 
     with step("choose", workspace):
         return choose(Path(workspace))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 PASSED_THROUGH = [
     dsl.TaskConfigField.RESOURCES,
@@ -70,11 +70,11 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
-    from trireme.components.dataset import base_model
-    from trireme.components.packages import use
-    from trireme.components.step import step
-    from trireme.components.tracking import environment, lineage
-    from trireme.components.training import launch
+    from trireme.data import base_model
+    from trireme.packages import use
+    from trireme.runner import launch
+    from trireme.tracked_step import step
+    from trireme.tracking import environment, lineage
 
     with step("train", workspace):
         described = launch.prepare(

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from trireme.components.images import BASE
+from trireme.images import BASE
 
 
 @dsl.component(base_image=BASE, install_kfp_package=False)
@@ -16,8 +16,8 @@ def NAME(text: str, workspace: str) -> str:
     Returns:
         Its output.
     """
-    from trireme.components.NAME.work import work
-    from trireme.components.step import step
+    from trireme.NAME.work import work
+    from trireme.tracked_step import step
 
     with step("NAME", workspace):
         return work(text)

@@ -1,11 +1,11 @@
-"""components/NAME."""
+"""The step NAME."""
 
 import pytest
 
-from trireme.components.errors import InputError
 from trireme.components.NAME.component import NAME
-from trireme.components.NAME.work import work
-from trireme.components.tracking import journal
+from trireme.errors import InputError
+from trireme.NAME.work import work
+from trireme.tracking import journal
 
 
 def test_its_work():

@@ -1,7 +1,7 @@
 """The work of the step NAME: plain Python, without kfp."""
 
-from trireme.components.errors import InputError
-from trireme.components.tracking import journal
+from trireme.errors import InputError
+from trireme.tracking import journal
 
 
 def work(text: str) -> str:

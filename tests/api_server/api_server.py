@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubelet import Logs, serve_chunks
 
-from trireme.components.training.frameworks import KINDS
+from trireme.frameworks import KINDS
 
 JOBS = {kind.plural: kind.name for kind in KINDS.values()}
 PLURALS = JOBS | {

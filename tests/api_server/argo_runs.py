@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from trireme.pipelines import catalog
-from trireme.pipelines.targets.argo import compiling, workflows
+from trireme.pipeline import catalog
+from trireme.targets.argo import compiling, workflows
 
 
 @cache

@@ -21,17 +21,17 @@ from player import (
 )
 from typer.testing import CliRunner
 
-from trireme.components import patience
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import AlreadyThere, KindMissing, NotFound
-from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS
-from trireme.components.training.cluster import follower, submission
-from trireme.components.training.cluster.follower import Limits
-from trireme.components.training.cluster.launcher import launch
-from trireme.components.training.cluster.reasons import QUEUE
-from trireme.pipelines.cli.app import app
-from trireme.pipelines.targets.argo import workflows
+from trireme.cli.app import app
+from trireme.errors import TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, KindMissing, NotFound
+from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS
+from trireme.process import patience
+from trireme.runner.cluster import follower, submission
+from trireme.runner.cluster.follower import Limits
+from trireme.runner.cluster.launcher import launch
+from trireme.runner.cluster.reasons import QUEUE
+from trireme.targets.argo import workflows
 
 
 @pytest.fixture(autouse=True)
@@ -163,9 +163,9 @@ def launched(cluster, monkeypatch, eventually):
     """Launches a job in another thread; what came of it can be waited for."""
     threads = []
     # Only the main thread can be told of signals.
-    monkeypatch.setattr("trireme.components.training.cluster.launcher._SIGNALS", ())
+    monkeypatch.setattr("trireme.runner.cluster.launcher._SIGNALS", ())
     # What was lost ends the job, so that its sentence can be read.
-    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 0)
+    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 0)
 
     def start(manifest, timeline=None, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.frameworks import FRAMEWORKS, kind_of
+from trireme.frameworks import FRAMEWORKS, kind_of
+from trireme.kubernetes.errors import AlreadyThere, NotFound
+from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 
 NAMESPACES = Resource("", "v1", "namespaces")
 NODES = Resource("", "v1", "nodes")

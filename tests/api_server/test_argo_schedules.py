@@ -6,13 +6,13 @@ import pytest
 import yaml
 from argo_runs import begun
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound, Unavailable
-from trireme.pipelines import catalog
-from trireme.pipelines.schedules.schedule import Schedule
-from trireme.pipelines.targets.argo import compiling, workflows
-from trireme.pipelines.targets.argo.compiling import VERSION
-from trireme.pipelines.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
+from trireme.errors import InputError
+from trireme.kubernetes.errors import AlreadyThere, NotFound, Unavailable
+from trireme.pipeline import catalog
+from trireme.schedules.schedule import Schedule
+from trireme.targets.argo import compiling, workflows
+from trireme.targets.argo.compiling import VERSION
+from trireme.targets.argo.schedules import CRON_WORKFLOWS, ArgoSchedules
 
 NAME = "pytorch-training"
 SET = ("schedule", NAME, "--cron", "0 3 * * 1-5", "--version", "latest")

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from argo_runs import begun
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.targets.argo import server, workflows
-from trireme.pipelines.targets.workspaces import CLAIMS
+from trireme.errors import InputError, TriremeError
+from trireme.targets.argo import server, workflows
+from trireme.targets.workspaces import CLAIMS
 
 # Of Hera, which asks for it in the way of an older pydantic.
 pytestmark = pytest.mark.filterwarnings("ignore:The `json` method is deprecated")

@@ -12,17 +12,17 @@ from argo_runs import begun, made
 from player import STANDS_IN
 from typer.testing import CliRunner
 
-from trireme.components.checkout import bundle
-from trireme.components.checkout import url as urls
-from trireme.components.checkout.git import checkout
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes.errors import AlreadyThere
-from trireme.components.kubernetes.resources import CONFIG_MAPS, NODE, PODS
-from trireme.pipelines import catalog
-from trireme.pipelines.cli.app import app
-from trireme.pipelines.targets import pod_logs, remote
-from trireme.pipelines.targets.argo import logs, workflows
+from trireme.cli.app import app
+from trireme.code import bundle
+from trireme.code import url as urls
+from trireme.code.git import checkout
+from trireme.errors import InputError, TriremeError
+from trireme.kubernetes import connection
+from trireme.kubernetes.errors import AlreadyThere
+from trireme.kubernetes.resources import CONFIG_MAPS, NODE, PODS
+from trireme.pipeline import catalog
+from trireme.targets import pod_logs, remote
+from trireme.targets.argo import logs, workflows
 
 
 def change(cluster, name, **status):

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from player import Player
 
-from trireme.components.checkout import command
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster import follower, submission
-from trireme.components.training.frameworks import KINDS
-from trireme.pipelines.cli import app as cli
+from trireme.cli import app as cli
+from trireme.code import command
+from trireme.frameworks import KINDS
+from trireme.kubernetes import connection
+from trireme.kubernetes.connection import Cluster
+from trireme.runner.cluster import follower, submission
 
 JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
 

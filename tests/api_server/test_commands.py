@@ -5,17 +5,17 @@ import threading
 import pytest
 from player import ROLES, Player, manifests
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import KindMissing
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.progress import Progress
-from trireme.components.training.cluster import jobs, log_readers, progress, reasons, submission
-from trireme.components.training.cluster.status import status_of
-from trireme.components.training.description import names
-from trireme.components.training.frameworks import KINDS, kind_of
-from trireme.components.training.preflight.replica.said import MARK
+from trireme.errors import InputError
+from trireme.frameworks import KINDS, kind_of
+from trireme.job import names
+from trireme.kubernetes import connection
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import KindMissing
+from trireme.kubernetes.resources import PODS
+from trireme.observers.preflight.replica.said import MARK
+from trireme.progress import Progress
+from trireme.runner.cluster import jobs, log_readers, progress, reasons, submission
+from trireme.runner.cluster.status import status_of
 
 
 @pytest.fixture

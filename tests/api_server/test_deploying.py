@@ -20,10 +20,10 @@ import tracking_uri
 import yaml
 from player import REAL, make_namespace, remove_namespace
 
-from trireme.components.deployment.objects import RESOURCES, find
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import Resource
+from trireme.deployment.objects import RESOURCES, find
+from trireme.errors import TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

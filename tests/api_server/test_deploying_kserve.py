@@ -14,21 +14,16 @@ import numpy as np
 import pytest
 from player import REAL, make_namespace, remove_namespace
 
-from trireme.components.deployment import manifests, objects, release, rollout
-from trireme.components.deployment.deploy import place
-from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.deployment.release import NotDeployed, Plan
-from trireme.components.deployment.scoring_client import OpenInferenceClient
-from trireme.components.deployment.smoke_test import Expected
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import (
-    AlreadyThere,
-    Invalid,
-    KindMissing,
-    NotFound,
-)
-from trireme.components.kubernetes.resources import PODS, Resource
+from trireme.deployment import manifests, objects, release, rollout
+from trireme.deployment.deploy import place
+from trireme.deployment.model_version import ModelVersion
+from trireme.deployment.release import NotDeployed, Plan
+from trireme.deployment.scoring_client import OpenInferenceClient
+from trireme.deployment.smoke_test import Expected
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, Invalid, KindMissing, NotFound
+from trireme.kubernetes.resources import PODS, Resource
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

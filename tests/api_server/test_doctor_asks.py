@@ -1,6 +1,6 @@
 """``trireme doctor`` on a real cluster."""
 
-from trireme.pipelines.doctor import cluster as of_cluster
+from trireme.doctor import cluster as of_cluster
 
 
 def test_a_real_cluster_is_told_without_a_change_to_it(real):

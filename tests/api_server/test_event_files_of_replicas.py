@@ -7,11 +7,11 @@ import pytest
 from argo_runs import begun
 from player import Player, manifests
 
-from trireme.components.tracking import event_files as artifacts
-from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.description import names
-from trireme.pipelines.targets import registry
-from trireme.pipelines.targets.argo import workflows
+from trireme.job import names
+from trireme.runner.cluster import jobs, submission
+from trireme.targets import registry
+from trireme.targets.argo import workflows
+from trireme.tracking import event_files as artifacts
 
 NAME = "events.out.tfevents.1700000000.host.1.0"
 KUBECTL = f"""#!/bin/sh

@@ -6,15 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from player import manifests
 
-from trireme.components.errors import JobFailed
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import follower, jobs, submission
-from trireme.components.training.cluster.follower import Follower, Limits
-from trireme.components.training.cluster.replicas import LINES_LATE
-from trireme.components.training.incidents import EPISODE, RETRIES, SEEN, from_annotation
-from trireme.components.training.preflight.replica.said import MARK
+from trireme.errors import JobFailed
+from trireme.frameworks.kinds import RETRIES
+from trireme.kubernetes import pods
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop
+from trireme.observers.incidents import EPISODE, SEEN, from_annotation
+from trireme.observers.preflight.replica.said import MARK
+from trireme.runner.cluster import follower, jobs, submission
+from trireme.runner.cluster.follower import Follower, Limits
+from trireme.runner.cluster.replicas import LINES_LATE
 
 PEER = "RuntimeError: Connection closed by peer [10.0.0.1]:23456"
 
@@ -221,7 +222,7 @@ OVER = [
 def test_a_replica_that_used_more_than_it_may_has_failed_and_is_not_made_anew(
     launched, player, cluster, monkeypatch, kind, message, is_removed
 ):
-    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 1)
+    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 1)
     manifest = manifests()[kind]
     run = launched(manifest)
     job = player.wait_for(manifest)

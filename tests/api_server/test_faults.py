@@ -5,22 +5,16 @@ from threading import Thread
 import pytest
 from player import Player
 
-from trireme.components import patience
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes import watch as watching
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import (
-    Forbidden,
-    KindMissing,
-    Refused,
-    Unauthorized,
-    Unavailable,
-)
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import follower
-from trireme.components.training.frameworks import KINDS
+from trireme.errors import InputError
+from trireme.frameworks import KINDS
+from trireme.kubernetes import connection
+from trireme.kubernetes import watch as watching
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing, Refused, Unauthorized, Unavailable
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop
+from trireme.process import patience
+from trireme.runner.cluster import follower
 
 JOBS = KINDS["PyTorchJob"]
 

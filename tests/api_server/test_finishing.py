@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 from argo_runs import begun
 
-from trireme.components.finish import finish as finishing
-from trireme.components.finish import own_steps
-from trireme.components.finish.finish import finish
-from trireme.components.kubernetes import connection, owner
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.tracking import journal
-from trireme.components.training.cluster import jobs, submission
-from trireme.pipelines.targets.argo import workflows
+from trireme.finish import finish as finishing
+from trireme.finish import own_steps
+from trireme.finish.finish import finish
+from trireme.kubernetes import connection, owner
+from trireme.kubernetes.errors import Forbidden
+from trireme.kubernetes.resources import PODS
+from trireme.runner.cluster import jobs, submission
+from trireme.targets.argo import workflows
+from trireme.tracking import journal
 
 
 def test_jobs_of_the_run_that_still_work_are_deleted_and_no_others(

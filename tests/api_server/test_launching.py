@@ -5,13 +5,13 @@ from threading import Thread
 import pytest
 from player import ROLES, STANDS_IN, Player, manifests
 
-from trireme.components.errors import Cancelled, InputError, JobFailed
-from trireme.components.kubernetes.errors import Invalid, NotFound
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.training import timeline
-from trireme.components.training.cluster import follower, jobs, reasons, submission
-from trireme.components.training.failed_replica import TimeLimitReached
-from trireme.components.training.frameworks import kind_of
+from trireme.errors import Cancelled, InputError, JobFailed
+from trireme.frameworks import kind_of
+from trireme.kubernetes.errors import Invalid, NotFound
+from trireme.kubernetes.resources import PODS
+from trireme.observers import timeline
+from trireme.runner.cluster import follower, jobs, reasons, submission
+from trireme.runner.failed_replica import TimeLimitReached
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +110,7 @@ def test_an_evicted_replica_is_the_cause(launched, player, pytorch):
 def test_a_job_whose_replica_is_taken_away_is_made_anew(
     launched, player, pytorch, monkeypatch, eventually
 ):
-    monkeypatch.setattr("trireme.components.training.cluster.launcher.LOST", 1)
+    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 1)
     run = launched(pytorch)
     first, pods = running(player, pytorch)
     for pod in pods:

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 from player import ROLES
 
-from trireme.components.kubernetes import pod_log as logs
-from trireme.components.kubernetes.log_position import is_of_the_kubelet
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import follower, log_readers
-from trireme.components.training.failed_replica import TAIL
+from trireme.kubernetes import pod_log as logs
+from trireme.kubernetes.log_position import is_of_the_kubelet
+from trireme.kubernetes.streams import Stop
+from trireme.runner.cluster import follower, log_readers
+from trireme.runner.failed_replica import TAIL
 
 
 @pytest.fixture(autouse=True)

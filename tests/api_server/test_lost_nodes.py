@@ -9,11 +9,11 @@ import time
 import pytest
 from player import Player
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import pods
-from trireme.components.training.cluster import follower, jobs
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import pods
+from trireme.manifests import render
+from trireme.runner.cluster import follower, jobs
 
 READY = {"type": "Ready", "status": "True"}
 MARKED = {"type": "Ready", "status": "False"}

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from player import NAMESPACES
 from shapes import IMAGE, SHAPES, TRAINJOBS, descriptions
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.volumes import persistent
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import Forbidden, Invalid
-from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.cluster import submission
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import KINDS, kind_of
-from trireme.components.training.kinds import TRAINING_RUNTIMES, objects
-from trireme.components.training.manifests import render
+from trireme.data.description import Dataset
+from trireme.data.volumes import persistent
+from trireme.errors import InputError
+from trireme.frameworks import KINDS, kind_of
+from trireme.frameworks.kinds import TRAINING_RUNTIMES, objects
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.errors import Forbidden, Invalid
+from trireme.kubernetes.resources import PODS, Resource
+from trireme.manifests import render
+from trireme.runner.cluster import submission
 
 pytestmark = pytest.mark.cluster
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.training.cluster import launcher
+from trireme.runner.cluster import launcher
 
 # Its own high-water mark, in KiB.
 MARK = "int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
 ALONE = f"""
 import json, sys
 from pathlib import Path
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster.follower import Limits
-from trireme.components.training.cluster.launcher import launch
+from trireme.kubernetes.connection import Cluster
+from trireme.runner.cluster.follower import Limits
+from trireme.runner.cluster.launcher import launch
 before, heard = {MARK}, 0
 def on_line(replica, line):
     global heard

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from trireme.components.kubernetes import quota
-from trireme.components.kubernetes.errors import AlreadyThere
-from trireme.components.kubernetes.nodes import NODES
-from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.training.cluster import checks
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import KINDS
-from trireme.components.training.manifests import render
-from trireme.components.training.manifests.roles import roles
-from trireme.pipelines.cli import app as cli
-from trireme.pipelines.targets.argo import workflows
+from trireme.cli import app as cli
+from trireme.frameworks import KINDS
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import quota
+from trireme.kubernetes.errors import AlreadyThere
+from trireme.kubernetes.nodes import NODES
+from trireme.kubernetes.resources import PODS, Resource
+from trireme.manifests import render
+from trireme.manifests.roles import roles
+from trireme.runner.cluster import checks
+from trireme.targets.argo import workflows
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"

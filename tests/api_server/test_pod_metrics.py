@@ -6,10 +6,10 @@ import pytest
 from player import Player
 from typer.testing import CliRunner
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import Forbidden, Refused, Unavailable
-from trireme.components.training.cluster import jobs, submission
-from trireme.pipelines.cli.app import app
+from trireme.cli.app import app
+from trireme.errors import InputError
+from trireme.kubernetes.errors import Forbidden, Refused, Unavailable
+from trireme.runner.cluster import jobs, submission
 
 METRICS_SERVER = r"/apis/metrics\.k8s\.io/v1beta1/namespaces/team/pods\?labelSelector="
 KUBELET = "/api/v1/nodes/node-1/proxy/stats/summary"

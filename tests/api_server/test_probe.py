@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from trireme.components.images import BASE
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS
-from trireme.pipelines.doctor import probe
+from trireme.doctor import probe
+from trireme.images import BASE
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import CONFIG_MAPS, PODS
 
 OTHER, GONE = "example.org/other:1", "example.org/gone:1"
 LOST = "failed to resolve reference"

@@ -1,6 +1,6 @@
 """Jobs that wait in a queue, and clusters where nobody would ever let them in."""
 
-from trireme.components.training.cluster import jobs
+from trireme.runner.cluster import jobs
 
 
 def test_a_queue_without_kueue_is_named(launched, player, queued):

@@ -5,12 +5,12 @@ import itertools
 import pytest
 from player import manifests
 
-from trireme.components.kubernetes import pods
-from trireme.components.training import failed_replica
-from trireme.components.training.cluster import identity, reasons, submission
-from trireme.components.training.cluster.status import expected_replicas, status_of
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import pods
+from trireme.manifests import render
+from trireme.runner import failed_replica
+from trireme.runner.cluster import identity, reasons, submission
+from trireme.runner.cluster.status import expected_replicas, status_of
 
 
 def job(*conditions, **metadata):

@@ -12,14 +12,14 @@ from kubelet import Logs
 from link import Link
 from player import Player
 
-from trireme.components.kubernetes import credentials
-from trireme.components.kubernetes import watch as watching
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Expired, Forbidden, Unauthorized
-from trireme.components.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import follower, submission
-from trireme.components.training.frameworks import KINDS
+from trireme.frameworks import KINDS
+from trireme.kubernetes import credentials
+from trireme.kubernetes import watch as watching
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Expired, Forbidden, Unauthorized
+from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
+from trireme.kubernetes.streams import Stop
+from trireme.runner.cluster import follower, submission
 
 pytestmark = pytest.mark.cluster
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")

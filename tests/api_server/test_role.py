@@ -13,26 +13,20 @@ from player import (
     manifests,
 )
 
-from trireme.components.checkout import bundle
-from trireme.components.checkout.git import checkout
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import access, owner
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.components.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import (
-    follower,
-    jobs,
-    replicas,
-    submission,
-    usage_watch,
-)
-from trireme.components.training.cluster.trainer_status import TrainerStatus
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.incidents import RETRIES, SEEN
-from trireme.components.training.manifests import render
-from trireme.components.training.timeline import Timeline
+from trireme.code import bundle
+from trireme.code.git import checkout
+from trireme.errors import InputError
+from trireme.frameworks import kind_of
+from trireme.frameworks.kinds import RETRIES, SEEN
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import access, owner
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden
+from trireme.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.manifests import render
+from trireme.observers.timeline import Timeline
+from trireme.runner.cluster import follower, jobs, replicas, submission, usage_watch
+from trireme.runner.cluster.trainer_status import TrainerStatus
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
 ROLE, BINDING = yaml.safe_load_all(FILE.read_text())

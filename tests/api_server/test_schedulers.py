@@ -6,10 +6,10 @@ What Kueue does and says is that of Kueue 0.19.2, as it was seen on a cluster.
 import pytest
 from api_server import Fault
 
-from trireme.components.kubernetes.resources import Resource
-from trireme.components.training.cluster import jobs, submission
-from trireme.components.training.frameworks import KINDS, kind_of
-from trireme.components.training.incidents import RETRIES
+from trireme.frameworks import KINDS, kind_of
+from trireme.frameworks.kinds import RETRIES
+from trireme.kubernetes.resources import Resource
+from trireme.runner.cluster import jobs, submission
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups")

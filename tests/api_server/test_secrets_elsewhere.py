@@ -5,12 +5,12 @@ import base64
 import pytest
 from typer.testing import CliRunner
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import NotFound
-from trireme.components.kubernetes.resources import SECRETS
-from trireme.pipelines import saved
-from trireme.pipelines.cli.app import app
-from trireme.pipelines.targets.handle import run
+from trireme.cli.app import app
+from trireme.errors import InputError
+from trireme.kubernetes.errors import NotFound
+from trireme.kubernetes.resources import SECRETS
+from trireme.pipeline import saved
+from trireme.targets.handle import run
 
 FILE = """
 code:

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from argo_runs import begun
 
-from trireme.components.kubernetes import owner
-from trireme.components.kubernetes.resources import NODE, PODS
-from trireme.components.training.cluster import submission
-from trireme.components.training.frameworks import KINDS
-from trireme.pipelines.targets.argo import workflows
+from trireme.frameworks import KINDS
+from trireme.kubernetes import owner
+from trireme.kubernetes.resources import NODE, PODS
+from trireme.runner.cluster import submission
+from trireme.targets.argo import workflows
 
 JOBS = KINDS["PyTorchJob"]
 ALONE = """
 import json, sys
-from trireme.components.errors import TriremeError
-from trireme.components.training.cluster import launcher
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster.follower import Limits
-from trireme.components.training.cluster.launcher import launch
+from trireme.errors import TriremeError
+from trireme.runner.cluster import launcher
+from trireme.kubernetes.connection import Cluster
+from trireme.runner.cluster.follower import Limits
+from trireme.runner.cluster.launcher import launch
 launcher.LAST_CALL = float(sys.argv[3])
 try:
     launch(

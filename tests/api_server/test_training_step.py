@@ -7,18 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from trireme.components.cost import steps, table
-from trireme.components.cost.prices import Prices
-from trireme.components.errors import InputError, JobFailed, TriremeError
-from trireme.components.kubernetes import connection, owner
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.report import of_workspace, page
-from trireme.components.tracking import journal
-from trireme.components.training import launch, timeline
-from trireme.components.training.cluster import follower, launcher, submission, usage_watch
-from trireme.components.training.manifests import render
-from trireme.components.training.preflight import report
-from trireme.components.training.preflight.replica import said
+from trireme.cost import steps, table
+from trireme.cost.prices import Prices
+from trireme.errors import InputError, JobFailed, TriremeError
+from trireme.kubernetes import connection, owner
+from trireme.kubernetes.resources import PODS
+from trireme.manifests import render
+from trireme.observers import timeline
+from trireme.observers.preflight import report
+from trireme.observers.preflight.replica import said
+from trireme.report import of_workspace, page
+from trireme.runner import launch
+from trireme.runner.cluster import follower, launcher, submission, usage_watch
+from trireme.tracking import journal
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
 

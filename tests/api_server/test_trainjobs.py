@@ -3,17 +3,17 @@
 import pytest
 import yaml
 
-from trireme.components.kubernetes import connection
-from trireme.components.kubernetes.errors import Invalid, Unavailable
-from trireme.components.progress import Progress
-from trireme.components.training import launch
-from trireme.components.training.cluster import jobs, launcher, submission
-from trireme.components.training.cluster.operators import operator_of
-from trireme.components.training.cluster.trainer_status import TrainerStatus
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import TRAINING_RUNTIMES, TRAINJOB
-from trireme.components.training.manifests import render
-from trireme.components.training.progress import Meter
+from trireme.frameworks.kinds import TRAINING_RUNTIMES, TRAINJOB
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import connection
+from trireme.kubernetes.errors import Invalid, Unavailable
+from trireme.manifests import render
+from trireme.observers.progress import Meter
+from trireme.progress import Progress
+from trireme.runner import launch
+from trireme.runner.cluster import jobs, launcher, submission
+from trireme.runner.cluster.operators import operator_of
+from trireme.runner.cluster.trainer_status import TrainerStatus
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
 JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}

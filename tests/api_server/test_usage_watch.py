@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trireme.components.training import timeline
-from trireme.components.training.cluster import submission, usage_watch
-from trireme.components.training.cluster.usage import Used
-from trireme.components.training.cluster.usage_watch import UsageSum, UsageWatch
+from trireme.observers import timeline
+from trireme.runner.cluster import submission, usage_watch
+from trireme.runner.cluster.usage import Used
+from trireme.runner.cluster.usage_watch import UsageSum, UsageWatch
 
 METRICS = r"/apis/metrics\.k8s\.io/v1beta1/namespaces/team/pods\?labelSelector="
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

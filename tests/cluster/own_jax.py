@@ -5,7 +5,7 @@ from kfp import dsl
 from trireme import WORKSPACE, checkout, dataset, finishing, tracked, train
 
 IMAGE = "ghcr.io/trireme/jax:0.1.0"
-FOLDER = "components/trainers/jax"
+FOLDER = "trainers"
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -14,11 +14,11 @@ def score(code: str, model: str, data: str) -> float:
 
     import numpy as np
 
-    sys.path.insert(0, f"{code}/components/trainers/jax")
-    import classifier
+    sys.path.insert(0, f"{code}/trainers")
+    import jax_classifier
 
     with np.load(f"{model}/model.npz") as weights, np.load(f"{data}/test.npz") as test:
-        right = classifier.apply(dict(weights), test["x"]).argmax(1) == test["y"]
+        right = jax_classifier.apply(dict(weights), test["x"]).argmax(1) == test["y"]
     print("held-out accuracy", float(right.mean()))
     return float(right.mean())
 
@@ -32,7 +32,7 @@ def own_jax(workers: int = 2, epochs: str = "3", experiment: str = ""):
             code,
             data,
             framework="jax",
-            entrypoint=f"{FOLDER}/classifier.py",
+            entrypoint=f"{FOLDER}/jax_classifier.py",
             args=["--epochs", epochs],
             workers=workers,
             job={"cpu": "500m", "memory": "1Gi"},

@@ -28,8 +28,8 @@ def say(item: str):
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def note(words: str, workspace: str):
-    from trireme.components.step import step
-    from trireme.components.tracking import journal
+    from trireme.tracked_step import step
+    from trireme.tracking import journal
 
     with step("note", workspace):
         journal.log_tags({"words": words})

@@ -7,7 +7,7 @@ import place as places
 import pytest
 import yaml
 
-TRAINERS = "/opt/trireme/lib/python3.11/site-packages/trireme/components/trainers"
+TRAINERS = "/opt/trireme/lib/python3.11/site-packages/trireme/trainers"
 SMALL = {"cpu": "100m", "memory": "1Gi"}
 
 
@@ -65,9 +65,9 @@ def test_parameter_servers(submit, claim):
     output = submit(
         volumes=[{"mount": "/workspace", "claim": claim}],  # each writes its part of a checkpoint
         framework="tensorflow",
-        code_dir=f"{TRAINERS}/tensorflow",
+        code_dir=TRAINERS,
         code=None,
-        entrypoint="classifier.py",
+        entrypoint="tensorflow_classifier.py",
         args=["--epochs", "1"],
         dataset="builtin://digits",
         env={"SEED": "0"},
@@ -87,9 +87,9 @@ def test_mpi(submit):
 def test_reference_trainers(submit, framework, args):
     output = submit(
         framework=framework,
-        code_dir=f"{TRAINERS}/{framework}",
+        code_dir=TRAINERS,
         code=None,
-        entrypoint="classifier.py",
+        entrypoint=f"{framework}_classifier.py",
         args=args,
         workers=2,
         dataset="builtin://digits",

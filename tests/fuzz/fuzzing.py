@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from trireme.components.errors import TriremeError
+from trireme.errors import TriremeError
 
 CORPUS = Path(__file__).parent / "corpus"
 

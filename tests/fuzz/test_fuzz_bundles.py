@@ -1,4 +1,4 @@
-"""Code that travels as a pack: components/checkout/bundle.py. Anybody may have made it."""
+"""Code that travels as a pack: trireme/code/bundle.py. Anybody may have made it."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ import pytest
 from fuzzing import changed_bytes, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.checkout import bundle, git
+from trireme.code import bundle, git
 
 HOSTILE = ["..", ".", ".git", ".GIT", "git~1", "a/b", "../outside", "/outside", ".git\u200c"]
 

@@ -1,10 +1,10 @@
-"""Pipelines that kfp has compiled: pipelines/catalog.py and trireme/graph/."""
+"""Pipelines that kfp has compiled: trireme/pipeline/catalog.py and trireme/graph/."""
 
 import pytest
 import yaml
 from fuzzing import SOON, changed_text, changed_value, corpus, fuzz, read_or_refused
 
-from trireme.pipelines import catalog
+from trireme.pipeline import catalog
 
 VALID = [file.read_text() for file in corpus("compiled", "valid-*")]
 

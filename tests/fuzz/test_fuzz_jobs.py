@@ -1,14 +1,14 @@
-"""Job files: components/training/description/."""
+"""Job files: trireme/job/."""
 
 import pytest
 import yaml
 from fuzzing import changed_text, changed_value, corpus, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.training.description import reading
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render, to_yaml
-from trireme.pipelines import saved
+from trireme.job import reading
+from trireme.job.job import TrainingJob
+from trireme.manifests import render, to_yaml
+from trireme.pipeline import saved
 
 VALID = [file.read_text() for file in corpus("job", "valid-*")]
 

@@ -1,10 +1,10 @@
-"""The journal of a step: components/tracking/journal.py."""
+"""The journal of a step: trireme/tracking/journal.py."""
 
 import pytest
 from fuzzing import changed_bytes, corpus, fuzz, read_or_refused
 
-from trireme.components.finish import outcome
-from trireme.components.tracking import journal
+from trireme.finish import outcome
+from trireme.tracking import journal
 
 VALID = [file.read_bytes() for file in corpus("journal", "valid-*")]
 

@@ -1,9 +1,9 @@
-"""Files of weights: components/training/result/."""
+"""Files of weights: trireme/result/."""
 
 import pytest
 from fuzzing import changed_bytes, fuzz, read_or_refused
 
-from trireme.components.training.result.load import load_model
+from trireme.result.load import load_model
 
 torch = pytest.importorskip("torch")
 save_safetensors = pytest.importorskip("safetensors.torch").save

@@ -1,4 +1,4 @@
-"""Parameters of pipelines: pipelines/pipeline.py, and what each pipeline refuses."""
+"""Parameters of pipelines: trireme/pipeline/pipeline.py, and what each pipeline refuses."""
 
 import json
 
@@ -7,8 +7,8 @@ import yaml
 from fuzzing import SNIPPETS, changed_text, changed_value, corpus, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.pipelines import catalog
-from trireme.pipelines.pipeline import TYPES, Parameter
+from trireme.pipeline import catalog
+from trireme.pipeline.pipeline import TYPES, Parameter
 
 VALID = [file.read_text() for file in corpus("params", "valid-*")]
 PIPELINES = ["pytorch-training", "tensorflow-training", "sweep", "retraining"]

@@ -1,12 +1,12 @@
-"""Patterns of files: components/dataset/patterns.py."""
+"""Patterns of files: trireme/data/patterns.py."""
 
 import re
 
 from fuzzing import changed_text, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.dataset.description import described
-from trireme.components.dataset.patterns import matcher, selector
+from trireme.data.description import described
+from trireme.data.patterns import matcher, selector
 
 PATTERNS = ["*.jpg", "train/**/*.csv", "**/bad/", "[!a-c]?[]x].txt", "a/**/b/**/c/*-[0-9]*.npz"]
 PATHS = ["train/a/b.csv", "x/bad/a.jpg", "a" * 255, "/".join(["a" * 12] * 200), "a/b/" * 60 + "c"]

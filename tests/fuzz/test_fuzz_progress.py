@@ -1,11 +1,11 @@
-"""What programs print, of which progress is read: components/training/progress.py."""
+"""What programs print, of which progress is read: trireme/observers/progress.py."""
 
 from pathlib import Path
 
 from fuzzing import changed_text, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.training.progress import Reader
+from trireme.observers.progress import Reader
 
 PRINTED = Path(__file__).parents[1] / "unit" / "printed"
 LINES = [

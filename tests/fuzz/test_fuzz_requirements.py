@@ -1,10 +1,10 @@
-"""The packages of a run: components/packages/requirements.py."""
+"""The packages of a run: trireme/packages/requirements.py."""
 
 import pytest
 from fuzzing import EXTREMES, changed_text, corpus, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.packages import requirements
+from trireme.packages import requirements
 
 WRITTEN = [
     *("accelerate>=1.2", "torch[opt]~=2.1 ; python_version < '3.12'", "requirements/dev.txt"),

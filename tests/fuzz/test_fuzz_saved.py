@@ -1,12 +1,12 @@
-"""trireme.yaml: pipelines/saved.py. And the files of --shape, --images and prices."""
+"""trireme.yaml: trireme/pipeline/saved.py. And the files of --shape, --images and prices."""
 
 import pytest
 from fuzzing import changed_text, corpus, fuzz, read_or_refused
 
-from trireme.components import yaml_text
-from trireme.components.cost import prices
-from trireme.pipelines import saved
-from trireme.pipelines.compiling import images, shape
+from trireme.compiling import images, shape
+from trireme.cost import prices
+from trireme.pipeline import saved
+from trireme.text import yaml_text
 
 VALID = [file.read_text() for file in corpus("saved", "valid-*")]
 SHAPES = [file.read_text() for file in corpus("shape", "valid-*")]

@@ -1,13 +1,13 @@
-"""Schedules: pipelines/schedules/."""
+"""Schedules: trireme/schedules/."""
 
 import pytest
 from fuzzing import SNIPPETS, changed_text, corpus, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.pipelines.schedules import cron
-from trireme.pipelines.schedules.schedule import Schedule
-from trireme.pipelines.targets.argo.cron_workflows import five_fields
-from trireme.pipelines.targets.kubeflow.trigger import six_fields
+from trireme.schedules import cron
+from trireme.schedules.schedule import Schedule
+from trireme.targets.argo.cron_workflows import five_fields
+from trireme.targets.kubeflow.trigger import six_fields
 
 VALID = [file.read_text() for file in corpus("schedule", "valid-*")]
 CRONS = ["0 3 * * 1-5", "*/30 8-18,20 1,15 JAN-MAR MON", "0-59/7 */2 31 */2 0,7", "5 4 L * 5#2"]

@@ -1,13 +1,13 @@
-"""Where code, data and models come from: components/dataset/, components/checkout/url.py."""
+"""Where code, data and models come from: components/dataset/, trireme/code/url.py."""
 
 import pytest
 from fuzzing import changed_text, changed_value, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components.checkout import git
-from trireme.components.checkout import url as urls
-from trireme.components.dataset import base_model, description
-from trireme.components.dataset.description import Dataset
+from trireme.code import git
+from trireme.code import url as urls
+from trireme.data import base_model, description
+from trireme.data.description import Dataset
 
 DATA = [
     *("builtin://digits", "data/digits", "file:///data/digits%20all", "pvc://nas/digits"),

@@ -1,10 +1,10 @@
-"""YAML as such: components/yaml_text.py."""
+"""YAML as such: trireme/text/yaml_text.py."""
 
 import pytest
 from fuzzing import changed_text, corpus, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.components import yaml_text
+from trireme.text import yaml_text
 
 VALID = [file.read_text() for file in corpus("yaml", "valid-*")]
 LARGEST = yaml_text.LARGEST

@@ -6,7 +6,7 @@ import pytest
 
 from images import build
 from tests.images.containers import Containers, engine, is_built
-from trireme.components.training.frameworks.mpi import BEFORE_STOP
+from trireme.frameworks.mpi import BEFORE_STOP
 
 pytestmark = pytest.mark.images
 

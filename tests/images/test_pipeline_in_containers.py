@@ -8,9 +8,9 @@ import yaml
 
 from images import build
 from tests.images.containers import Containers, is_built
-from trireme.components.training import launch
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.manifests import render
+from trireme.frameworks import FRAMEWORKS
+from trireme.manifests import render
+from trireme.runner import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "tests/golden/pytorch-training.yaml"

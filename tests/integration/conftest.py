@@ -15,7 +15,7 @@ import mlflow
 import pytest
 import tracking_uri
 
-from trireme.pipelines.cli import app as cli
+from trireme.cli import app as cli
 
 TRIREME = str(Path(sys.executable).parent / "trireme")
 DEADLINE = 240  # seconds that any one run may take

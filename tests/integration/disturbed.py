@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from trireme.pipelines.targets.local import runs
+from trireme.targets.local import runs
 
 CASES = int(os.environ.get("TRIREME_FAULTS", "6"))
 LONGEST = 7.0  # seconds in which it happens; a run that nothing happens to takes five

@@ -7,13 +7,13 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import read
-from trireme.components.training.local.pod import starts
-from trireme.components.training.manifests import render
-from trireme.components.training.preflight import wrapping
-from trireme.components.training.preflight.report import Report
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.observers.preflight import wrapping
+from trireme.observers.preflight.report import Report
+from trireme.runner.local.isolation import Isolated
+from trireme.runner.local.manifest import read
+from trireme.runner.local.pod import starts
 
 # Passes frames on between two interfaces, late, as netem does, which not every kernel has.
 LATE = """

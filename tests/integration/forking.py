@@ -10,10 +10,10 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from unittest.mock import patch
 
-TRAINERS = Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch"
+TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
 LOADED = [
     "language_model",
-    "trireme.components.tracking.registry",
+    "trireme.tracking.registry",
     "mlflow.store.model_registry.sqlalchemy_store",
     "onnx",
     "psycopg2",

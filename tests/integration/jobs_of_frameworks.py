@@ -10,12 +10,12 @@ import pytest
 from line_by_line import line_by_line
 
 import trireme
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.staging import stage
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.local import runner
-from trireme.components.training.manifests import render
+from trireme.data.description import Dataset
+from trireme.data.staging import stage
+from trireme.frameworks import FRAMEWORKS
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.runner.local import runner
 
 ROOT = Path(trireme.__file__).parents[1]
 LIMIT = 240  # seconds of one job

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-FOLDER = Path(__file__).resolve().parents[2] / "components" / "trainers" / "tensorflow"
+FOLDER = Path(__file__).resolve().parents[2] / "trainers"
 LIMIT = 120  # seconds that any one training may take
 VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -172,8 +172,8 @@ def free_addresses(roles):
 def serve() -> None:
     """Answers requests from the standard input, until that ends."""
     sys.path[0] = str(FOLDER)
-    import classifier
     import tensorflow as tf
+    import tensorflow_classifier as classifier
 
     tf.keras.layers  # noqa: B018 - it is loaded when it is first used
     pids = []
@@ -215,7 +215,7 @@ def run(classifier, arguments, environment, log, cpus):
     cpu = tf.config.list_physical_devices("CPU")[0]
     devices = [tf.config.LogicalDeviceConfiguration()] * cpus
     tf.config.set_logical_device_configuration(cpu, devices)
-    sys.argv = ["classifier.py", *arguments]
+    sys.argv = ["tensorflow_classifier.py", *arguments]
     classifier.main()
 
 

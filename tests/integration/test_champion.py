@@ -1,4 +1,4 @@
-"""components/tracking/registry.py with a real store: who is the champion, and how that changes."""
+"""trireme/tracking/registry.py with a real store: who is the champion, and how that changes."""
 
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -10,9 +10,9 @@ import tracking_uri
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INTERNAL_ERROR
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.components.tracking import client as tracking_client
-from trireme.components.tracking import registry
+from trireme.errors import InputError, StepFailed, TriremeError
+from trireme.tracking import client as tracking_client
+from trireme.tracking import registry
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 import tracking_uri
 import yaml
 
-from trireme.components.checkout import builtin
+from trireme.code import builtin
 
 EPOCHS = 15
 PRICES = "{currency: EUR, cpu_hour: 3600, gib_hour: 0, gpu_hour: 0}"
@@ -74,7 +74,7 @@ def test_the_commit_is_recorded(parent, steps, workspace):
         assert run.data.tags["git.commit"] == builtin.commit()
         assert run.data.tags["git.url"] == "builtin://trainers"
         assert run.data.tags["trainers.version"] == builtin.version()
-    assert (workspace / "code" / "components" / "trainers" / "pytorch" / "classifier.py").exists()
+    assert (workspace / "code" / "trainers" / "pytorch_classifier.py").exists()
 
 
 def test_the_dataset_is_recorded(parent):

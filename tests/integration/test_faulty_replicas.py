@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from faulty_replicas import FILTER, Hosts
 
-from trireme.components.training.preflight import report
+from trireme.observers.preflight import report
 
 AT_ONCE = 4  # jobs: most of their time they wait for each other
 

@@ -14,7 +14,7 @@ import pytest
 from kfp import dsl
 
 import trireme as library
-from trireme.components.errors import InputError, TriremeError
+from trireme.errors import InputError, TriremeError
 
 pytestmark = pytest.mark.slow
 

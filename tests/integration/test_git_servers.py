@@ -20,11 +20,11 @@ from git_servers import (
     ssh_server,
 )
 
-from trireme.components import secrets
-from trireme.components.checkout import command
-from trireme.components.checkout.git import checkout
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import journal
+from trireme.code import command
+from trireme.code.git import checkout
+from trireme.credentials import secrets
+from trireme.errors import InputError, TriremeError
+from trireme.tracking import journal
 
 pytestmark = [
     pytest.mark.usefixtures("unaided_git"),
@@ -341,7 +341,7 @@ def test_a_killed_checkout_leaves_nothing_that_matters(
     http, publish, destination, eventually, untracked, runs
 ):
     path, commit = publish(http, "public")
-    module = [sys.executable, "-m", "trireme.components.checkout"]
+    module = [sys.executable, "-m", "trireme.code"]
     with faulty(http.url, "stall") as (url, met):
         process = subprocess.Popen([*module, f"{url}/{path}", "main", str(destination)])
         assert eventually(lambda: met and (destination.with_name("code.partial")).exists())

@@ -10,7 +10,7 @@ import pytest
 from jobs_of_frameworks import LIMIT, ROOT, on_own_hosts, run
 from stores import free_port
 
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.frameworks import FRAMEWORKS
 
 pytestmark = [
     pytest.mark.slow,

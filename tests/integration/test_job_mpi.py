@@ -12,8 +12,8 @@ import sys
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.errors import JobFailed
-from trireme.components.training.local import runner
+from trireme.errors import JobFailed
+from trireme.runner.local import runner
 
 pytestmark = [
     pytest.mark.slow,
@@ -162,7 +162,7 @@ def test_nothing_is_left_when_the_runner_is_killed(mpijob, tmp_path, runs, event
     program = (
         "import json, sys\n"
         "from pathlib import Path\n"
-        "from trireme.components.training.local import runner\n"
+        "from trireme.runner.local import runner\n"
         "def show(name, line): print(line, flush=True)\n"
         "here = Path(sys.argv[1])\n"
         "job = json.loads((here / 'job.json').read_text())\n"

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.dataset.staging import stage
-from trireme.components.errors import JobFailed
-from trireme.components.training.local import runner, usage
-from trireme.components.training.local.isolation import Isolated
+from trireme.data.staging import stage
+from trireme.errors import JobFailed
+from trireme.runner.local import runner, usage
+from trireme.runner.local.isolation import Isolated
 
-TRAINER = (
-    Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"
-)
+TRAINER = Path(__file__).resolve().parents[2] / "trainers" / "pytorch_classifier.py"
 
 SUM = """
 import datetime, os, time

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.training.local import runner
+from trireme.runner.local import runner
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,8 +8,9 @@ import signal
 import numpy as np
 import pytest
 import torch
-import trainers
 from stores import free_port
+
+import trainers
 
 SAMPLES, LENGTH, TOKENS = 37, 16, 64  # 37: the last batch of an epoch has 5 samples, not 8
 STEPS, EVERY = 20, 3
@@ -214,7 +215,7 @@ def test_a_run_trains_evaluates_and_exports_it(trireme, tmp_path):
     arguments += ["--steps", "6", "--save-every", "4"]
     result = trireme.call(
         *("run", "pytorch-training", "-p", f"dataset_uri={data}", "-p", "workers=1"),
-        *("-p", "entrypoint=components/trainers/pytorch/language_model.py"),
+        *("-p", "entrypoint=trainers/language_model.py"),
         *("-p", f"args={json.dumps(arguments)}", "-p", "min_accuracy=0", "-p", "model_name=tokens"),
     )
     assert result.returncode == 0, result.stdout + result.stderr

@@ -13,7 +13,7 @@ from jobs_of_frameworks import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-TRAINER, EVALUATION = (f"components/trainers/pytorch/{name}.py" for name in ("lora", "perplexity"))
+TRAINER, EVALUATION = (f"trainers/{name}.py" for name in ("lora", "perplexity"))
 SOUNDS = {"cat": "meows", "dog": "barks", "owl": "hoots", "fox": "yelps", "hen": "clucks"}
 
 

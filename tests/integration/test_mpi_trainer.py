@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import trainers
 from line_by_line import line_by_line
 
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import runner
-from trireme.components.training.manifests import render
+import trainers
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.runner.local import runner
 
 SAMPLES = 37  # in one batch of 64: of two processes one has 32 and the other 5
 STEPS = 20  # each an epoch, so that the loss of every one of them is printed

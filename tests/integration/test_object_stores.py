@@ -15,12 +15,12 @@ import pytest
 from fingerprints import fingerprint
 from stores import KEY, RCLONE, SECRET, Fault, Proxy, free_port, object_store, web_server
 
-import trireme.components.dataset.copying
-import trireme.components.dataset.sources.stores
-from trireme.components.dataset.cache import fetch
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK
-from trireme.components.errors import InputError, TriremeError
+import trireme.data.copying
+import trireme.data.sources.stores
+from trireme.data.cache import fetch
+from trireme.data.description import Dataset
+from trireme.data.fingerprint import BLOCK
+from trireme.errors import InputError, TriremeError
 
 pytestmark = [
     pytest.mark.slow,
@@ -95,8 +95,8 @@ def cache(tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(trireme.components.dataset.copying, "TRIES", 1)
-    monkeypatch.setitem(trireme.components.dataset.sources.stores._RETRIES, "max_retries", 0)
+    monkeypatch.setattr(trireme.data.copying, "TRIES", 1)
+    monkeypatch.setitem(trireme.data.sources.stores._RETRIES, "max_retries", 0)
 
 
 def other(dataset, **changes):
@@ -126,7 +126,7 @@ def refused(dataset, cache, kind=TriremeError):
 
 
 def start(dataset, destination, cache):
-    command = [sys.executable, "-m", "trireme.components.dataset", dataset.model_dump_json()]
+    command = [sys.executable, "-m", "trireme.data", dataset.model_dump_json()]
     return subprocess.Popen(
         [*command, str(destination), str(cache)],
         stdout=subprocess.PIPE,
@@ -180,7 +180,7 @@ def test_where_there_are_no_hard_links_files_are_copied(dataset, bucket, cache, 
 
     fetch(dataset, cache)
     (bucket / "train" / "a.txt").write_text("FIRST")
-    monkeypatch.setattr(trireme.components.dataset.copying.os, "link", no_links)
+    monkeypatch.setattr(trireme.data.copying.os, "link", no_links)
     result, files = staged(dataset, cache)
     assert files == tree(bucket / "train") and result.copied == 1
 
@@ -457,9 +457,9 @@ def test_memory_is_bounded(dataset, bucket, cache):
     (bucket / "train" / "large.bin").write_bytes(content(160 << 20))
     program = (
         "import resource, sys; from pathlib import Path\n"
-        "from trireme.components.dataset.description import Dataset\n"
-        "from trireme.components.dataset.cache import fetch\n"
-        "import trireme.components.dataset.sources.objects\n"
+        "from trireme.data.description import Dataset\n"
+        "from trireme.data.cache import fetch\n"
+        "import trireme.data.sources.objects\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
         "before = peak()\n"
         "fetch(Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]))\n"

@@ -13,11 +13,11 @@ from threading import Thread
 import pytest
 from git_servers import FCGIWRAP, NGINX, PASSWORD, USER, http_server
 
-from trireme.components import secrets
-from trireme.components.checkout import credentials
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.packages import present, use
-from trireme.components.packages.install import install
+from trireme.code import credentials
+from trireme.credentials import secrets
+from trireme.errors import InputError, TriremeError
+from trireme.packages import present, use
+from trireme.packages.install import install
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,11 @@ import yaml
 from onnx import save
 from tracking_server import TrackingServer
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.components.home import TRACKER
-from trireme.components.tracking import batch, journal, lineage, registry, store
-from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.variables import expand
+from trireme.errors import InputError, StepFailed, TriremeError
+from trireme.files.home import TRACKER
+from trireme.text.variables import expand
+from trireme.tracking import batch, journal, lineage, registry, store
+from trireme.tracking.pipeline_run import PipelineRun
 
 postgresql = pytest.importorskip("postgresql", reason="needs psycopg2")
 
@@ -260,7 +260,7 @@ def test_a_database_is_looked_for_before_a_run(database):
 
 
 def test_a_database_that_stays_away_is_named_without_its_password(tracking, database, monkeypatch):
-    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.0)
+    monkeypatch.setattr("trireme.tracking.client._patience", 0.0)
     tracking(database.uri)
     registry.champion("any")
     database.stop()

@@ -168,7 +168,5 @@ def test_the_dashboard_asks_for_what_is_logged():
         name for query in queries() for name in re.findall(r"\btraining_(?!operator)(\w+)", query)
     }
     assert shown == NAMES | {"step", "seconds_total", "checkpoint_age_seconds"}
-    sources = "".join(
-        file.read_text() for file in MONITORING.parents[2].glob("components/trainers/*/*.py")
-    )
+    sources = "".join(file.read_text() for file in MONITORING.parents[2].glob("trainers/*.py"))
     assert [name for name in NAMES if name not in sources] == []

@@ -7,13 +7,13 @@ import subprocess
 import numpy as np
 import pytest
 
-from trireme.components.evaluation import report
-from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.gate import BETTER, Judged, Verdict, compare
-from trireme.components.report import page as run_page
-from trireme.components.report.picture import Curve, Picture, StepPicture
-from trireme.components.tracking import journal
-from trireme.components.training.timeline import Attempt, Life, spans
+from trireme.evaluation import report
+from trireme.evaluation.classification import Classification
+from trireme.evaluation.gate import BETTER, Judged, Verdict, compare
+from trireme.observers.timeline import Attempt, Life, spans
+from trireme.report import page as run_page
+from trireme.report.picture import Curve, Picture, StepPicture
+from trireme.tracking import journal
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLES = 300

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from trireme.components.dataset.staging import stage
+from trireme.data.staging import stage
 
-TRAINER = (
-    Path(__file__).resolve().parents[2] / "components" / "trainers" / "pytorch" / "classifier.py"
-)
+TRAINER = Path(__file__).resolve().parents[2] / "trainers" / "pytorch_classifier.py"
 
 pytestmark = pytest.mark.slow
 

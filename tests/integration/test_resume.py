@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.tracking import journal
-from trireme.components.training.result.comparison import compare
+from trireme.result.comparison import compare
+from trireme.tracking import journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from trireme.components.training import timeline
+from trireme.observers import timeline
 
 pytestmark = pytest.mark.slow
 

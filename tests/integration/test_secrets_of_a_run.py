@@ -10,7 +10,7 @@ import pytest
 from git_servers import FCGIWRAP, NGINX, PASSWORD, USER, http_server
 from stores import KEY, RCLONE, SECRET, free_port, object_store
 
-from trireme.components.dataset.staging import stage
+from trireme.data.staging import stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ pytestmark = [
 def code_url(tmp_path, make_repository):
     """A repository with the reference trainer that asks for a password."""
     repository = make_repository("code")
-    trainer = ROOT / "components" / "trainers" / "pytorch" / "classifier.py"
+    trainer = ROOT / "trainers" / "pytorch_classifier.py"
     (repository.directory / "train.py").write_text(trainer.read_text())
     for module in ("helpers.py", "metrics.py", "splits.py"):
         shutil.copy(trainer.with_name(module), repository.directory)

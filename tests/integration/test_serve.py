@@ -17,11 +17,11 @@ import pytest
 import tracking_uri
 import yaml
 
-from trireme.components.deployment import manifests, serving, smoke_test
-from trireme.components.deployment.model_version import download, find
-from trireme.components.tracking import journal
-from trireme.components.tracking.sync import Run, sync
-from trireme.components.training.local.ports import Ports
+from trireme.deployment import manifests, serving, smoke_test
+from trireme.deployment.model_version import download, find
+from trireme.runner.local.ports import Ports
+from trireme.tracking import journal
+from trireme.tracking.sync import Run, sync
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import tracking_uri
 from faulty_server import faulty
 from tracking_server import TrackingServer
 
-from trireme.components.tracking import client, probe, runs
+from trireme.tracking import client, probe, runs
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,9 @@ import signal
 import numpy as np
 import pytest
 import torch
-import trainers
 from stores import free_port
+
+import trainers
 
 SAMPLES, EPOCHS = 397, 6  # 397: the last batch of an epoch has 5 samples, not 8
 ARGUMENTS = ("--epochs", str(EPOCHS), "--batch-size", "4", "--width", "4")

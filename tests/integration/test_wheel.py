@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,7 @@ def own(rows: int = LIMIT):
 
 TYPED = """
 from trireme import checkout
-from trireme.components.training.description.job import TrainingJob
+from trireme.job.job import TrainingJob
 
 reveal_type(TrainingJob.workers)
 reveal_type(checkout)
@@ -54,20 +56,41 @@ follow_imports = normal
 """
 
 
+def built(tree, place):
+    """Builds the wheel of a tree; returns the file."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", place, tree], check=True)
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """An environment with the wheel in it, and what that needs in reach; returns its Python."""
     place = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", place, ROOT], check=True)
+    wheel = built(ROOT, place)
     venv.create(place / "venv", symlinks=True)
     target = sysconfig.get_path("purelib", vars={"base": str(place / "venv")})
-    (wheel,) = place.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target]
     subprocess.run([*install, wheel], check=True)
     # Further on the path than the wheel, and without what makes this tree importable.
     (Path(target) / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return place / "venv" / "bin" / "python", Path(target)
+
+
+@pytest.fixture(scope="module")
+def without_links(tmp_path_factory):
+    """The tree as a ZIP file or a checkout with core.symlinks=false has it: links are text."""
+    tree = tmp_path_factory.mktemp("zip") / "trireme"
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    for name in listed.stdout.splitlines() or pytest.skip("this tree is no checkout"):
+        if (ROOT / name).exists() and not name.startswith(("tests/", "manifests/")):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_symlink():
+                (tree / name).write_text(str((ROOT / name).readlink()))
+            else:
+                shutil.copy(ROOT / name, tree / name)
+    return tree
 
 
 @pytest.fixture
@@ -87,6 +110,28 @@ def test_it_installs_one_name(installed):
     mine = [path.name for path in packages.iterdir() if re.match(r"(?!needed|bin)", path.name)]
     assert sorted(mine) == ["trireme", "trireme-0.1.0.dist-info"]
     assert (packages / "trireme" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_a_tree_without_links_has_the_same_wheel_and_trains(
+    without_links, installed, tmp_path_factory
+):
+    with zipfile.ZipFile(built(without_links, tmp_path_factory.mktemp("wheel"))) as wheel:
+        names = {name for name in wheel.namelist() if name.startswith("trireme/")}
+    _, packages = installed
+    there = [file for file in (packages / "trireme").rglob("*") if "__pycache__" not in file.parts]
+    assert names == {str(file.relative_to(packages)) for file in there if file.is_file()}
+    home = tmp_path_factory.mktemp("home")
+    words = ["run", "pytorch-training", "-p", "workers=0", "-p", 'args=["--epochs", "1"]']
+    done = subprocess.run(
+        [sys.executable, "-m", "trireme", *words, "-p", "min_accuracy=0.1"],
+        cwd=home,
+        env=os.environ | {"PYTHONPATH": str(without_links), "TRIREME_HOME": str(home / "home")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"export +finished", done.stdout)
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.dataset import volumes
-from trireme.pipelines.cli import app as cli
+from trireme.cli import app as cli
+from trireme.data import volumes
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A run in MLflow, as a pipeline leaves it."""
 
-from trireme.components.tracking import journal
-from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.tracking import journal
+from trireme.tracking.pipeline_run import PipelineRun
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from trireme.components.cost.prices import Prices
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import quantities
-from trireme.components.training.advice import at_end, frames, words
-from trireme.components.training.advice.at_end import advising
-from trireme.components.training.advice.frames import Frame, Thread
-from trireme.components.training.advice.measured import Asked, Gpu, Measured, Use
-from trireme.components.training.advice.suggestions import suggestions
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import runner, stacks, usage
-from trireme.components.training.local.looking import Looking
-from trireme.components.training.manifests import render
-from trireme.pipelines.cli.job.advise import advise
+from trireme.cli.job.advise import advise
+from trireme.cost.prices import Prices
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.amounts import quantities
+from trireme.manifests import render
+from trireme.observers.advice import at_end, frames, words
+from trireme.observers.advice.at_end import advising
+from trireme.observers.advice.frames import Frame, Thread
+from trireme.observers.advice.measured import Asked, Gpu, Measured, Use
+from trireme.observers.advice.suggestions import suggestions
+from trireme.runner.local import runner, stacks, usage
+from trireme.runner.local.looking import Looking
 
 PRICES = Prices(currency="EUR", cpu_hour=0.05, gib_hour=0.01, gpu_hour=1.0)
 BACKWARD = [Frame("_engine_run_backward", "torch/autograd/graph.py"), Frame("<module>", "train.py")]

@@ -96,7 +96,7 @@ def test_a_tree_that_is_no_checkout_is_built_all_the_same(parent, tmp_path, make
     """Even if it lies in a checkout of something else, which has another commit."""
     make_repository("another").commit("text")
     tree = tmp_path / parent / "tarball"
-    for folder in ("images", "components"):
+    for folder in ("images", "trireme"):
         (tree / folder).mkdir(parents=True)
         for file in (build.ROOT / folder).glob("*.py"):
             shutil.copy(file, tree / folder)

@@ -1,4 +1,4 @@
-"""pipelines/catalog.py and pipelines/cli.py."""
+"""trireme/pipeline/catalog.py and pipelines/cli.py."""
 
 import copy
 import importlib.metadata
@@ -15,15 +15,15 @@ import yaml
 from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 
-from trireme.components.dataset import volumes
-from trireme.components.errors import InputError
-from trireme.components.tracking.store import public
-from trireme.pipelines import catalog
-from trireme.pipelines.catalog import PIPELINES
-from trireme.pipelines.cli import app as cli
-from trireme.pipelines.pipeline import Parameter
+from trireme.cli import app as cli
+from trireme.data import volumes
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.pipeline.catalog import PIPELINES
+from trireme.pipeline.pipeline import Parameter
+from trireme.tracking.store import public
 
-ROOT = Path(cli.__file__).parents[1]
+ROOT = Path(cli.__file__).parents[2]
 LIMIT = 120  # seconds; far more than any command here takes
 
 

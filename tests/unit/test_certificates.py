@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import mlflow
 import pytest
 
-from trireme.components.checkout import git
-from trireme.components.errors import InputError, TrackingRefused
-from trireme.components.packages.present import Present
-from trireme.components.packages.uv import Uv
-from trireme.components.tracking import store
-from trireme.components.tracking.client import client
+from trireme.code import git
+from trireme.errors import InputError, TrackingRefused
+from trireme.packages.present import Present
+from trireme.packages.uv import Uv
+from trireme.tracking import store
+from trireme.tracking.client import client
 
 
 @pytest.fixture(scope="module")

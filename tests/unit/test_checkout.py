@@ -1,4 +1,4 @@
-"""components/checkout/git.py, with real repositories."""
+"""trireme/code/git.py, with real repositories."""
 
 import re
 import shutil
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.checkout import command, git
-from trireme.components.checkout.git import check_here, checkout
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import journal
+from trireme.code import command, git
+from trireme.code.git import check_here, checkout
+from trireme.errors import InputError, TriremeError
+from trireme.tracking import journal
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from trireme.components.checkout import revision as revisions
-from trireme.components.checkout import url as urls
-from trireme.components.errors import InputError
+from trireme.code import revision as revisions
+from trireme.code import url as urls
+from trireme.errors import InputError
 
 HOSTS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}(\.[a-z0-9]{1,9}){0,2}", fullmatch=True)
 PORTS = st.one_of(st.just(""), st.integers(1, 65535).map(":{}".format))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from images import build
-from trireme.components.training.frameworks import KINDS
+from trireme.frameworks import KINDS
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PROGRAMS = ("docker", "kind", "kubectl")
@@ -39,10 +39,9 @@ class Script:
         self.folder, self.bin = place / "manifests", place / "bin"
         shutil.copytree(MANIFESTS, self.folder)
         shutil.copytree(build.ROOT / "trireme", place / "trireme", symlinks=True)
-        for folder in ("images", "components"):
-            (place / folder).mkdir()
-            for file in (build.ROOT / folder).glob("*.py"):
-                shutil.copy(file, place / folder)
+        (place / "images").mkdir()
+        for file in (build.ROOT / "images").glob("*.py"):
+            shutil.copy(file, place / "images")
         self.bin.mkdir()
         for name in SYSTEM:
             (self.bin / name).symlink_to(shutil.which(name))

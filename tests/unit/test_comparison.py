@@ -1,4 +1,4 @@
-"""components/training/result/comparison.py: two results of training, compared tensor by tensor."""
+"""trireme/result/comparison.py: two results of training, compared tensor by tensor."""
 
 import math
 import pickle
@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trireme.components.training.result.comparison import compare
+from trireme.result.comparison import compare
 
 
 @pytest.fixture

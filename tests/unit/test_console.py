@@ -1,4 +1,4 @@
-"""pipelines/console.py: what of a step's log is shown where there is no terminal."""
+"""trireme/terminal/console.py: what of a step's log is shown where there is no terminal."""
 
 import io
 import os
@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from trireme.components.progress import Progress
-from trireme.pipelines.console import Console
+from trireme.progress import Progress
+from trireme.terminal.console import Console
 
 
 def shown(*words: object) -> list[str]:

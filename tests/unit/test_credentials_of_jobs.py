@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.tracking import environment
-from trireme.components.training import launch
-from trireme.components.training.cluster.passthrough import pass_through
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.inputs import inputs_of
-from trireme.components.training.manifests import render, to_yaml
-from trireme.components.training.manifests.references import Needed, references
+from trireme.job.job import TrainingJob
+from trireme.manifests import render, to_yaml
+from trireme.manifests.references import Needed, references
+from trireme.runner import launch
+from trireme.runner.cluster.passthrough import pass_through
+from trireme.runner.inputs import inputs_of
+from trireme.tracking import environment
 
 RUN = {
     "MLFLOW_TRACKING_URI": "http://mlflow:5000",

@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.pipelines.schedules import cron, plans
-from trireme.pipelines.targets.argo.cron_workflows import five_fields
-from trireme.pipelines.targets.kubeflow.trigger import six_fields
+from trireme.errors import InputError
+from trireme.schedules import cron, plans
+from trireme.targets.argo.cron_workflows import five_fields
+from trireme.targets.kubeflow.trigger import six_fields
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

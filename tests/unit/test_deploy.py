@@ -13,21 +13,14 @@ import numpy as np
 import pytest
 import yaml
 
-from trireme.components.deployment import (
-    deploy,
-    model_version,
-    objects,
-    pod_problems,
-    release,
-    rollout,
-)
-from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
-from trireme.components.deployment.rollout import NotReady, Rollout, RolloutStatus
-from trireme.components.deployment.scoring_client import OpenInferenceClient, ScoringClient
-from trireme.components.deployment.serving import ServingFailed
-from trireme.components.deployment.smoke_test import Expected, compare
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
+from trireme.deployment import deploy, model_version, objects, pod_problems, release, rollout
+from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.rollout import NotReady, Rollout, RolloutStatus
+from trireme.deployment.scoring_client import OpenInferenceClient, ScoringClient
+from trireme.deployment.serving import ServingFailed
+from trireme.deployment.smoke_test import Expected, compare
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
 
 MODEL = ModelVersion("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from trireme.components.kubernetes.errors import Forbidden, NotFound
-from trireme.pipelines.doctor import cluster as of_cluster
-from trireme.pipelines.doctor import machine
+from trireme.doctor import cluster as of_cluster
+from trireme.doctor import machine
+from trireme.kubernetes.errors import Forbidden, NotFound
 
 GROUPS = {
     "kubeflow.org/v1": ["pytorchjobs", "tfjobs"],

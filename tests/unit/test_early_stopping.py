@@ -5,11 +5,11 @@ import math
 import pytest
 from mlflow import MlflowClient
 
-from trireme.components.errors import InputError
-from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
-from trireme.components.sweep import early_stopping, search_space, study
-from trireme.components.sweep.early_stopping import EarlyStopping, StoppedEarly, Watch
-from trireme.components.training import launch
+from trireme.errors import InputError
+from trireme.evaluation.trials import TrialResult, results, save, trial_folder
+from trireme.runner import launch
+from trireme.sweep import early_stopping, search_space, study
+from trireme.sweep.early_stopping import EarlyStopping, StoppedEarly, Watch
 
 EPOCHS = 27
 

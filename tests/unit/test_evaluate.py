@@ -18,15 +18,15 @@ from sklearn.metrics import (
 )
 from torch import nn
 
-from trireme.components.errors import InputError
-from trireme.components.evaluation import answers, plots, progress, report
-from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.evaluate import evaluate, evaluate_and_report
-from trireme.components.evaluation.gate import Judged, Verdict
-from trireme.components.evaluation.held_out import BATCH
-from trireme.components.evaluation.options import check
-from trireme.components.evaluation.source import Source
-from trireme.components.tracking import journal
+from trireme.errors import InputError
+from trireme.evaluation import answers, plots, progress, report
+from trireme.evaluation.classification import Classification
+from trireme.evaluation.evaluate import evaluate, evaluate_and_report
+from trireme.evaluation.gate import Judged, Verdict
+from trireme.evaluation.held_out import BATCH
+from trireme.evaluation.options import check
+from trireme.evaluation.source import Source
+from trireme.tracking import journal
 
 NAMES = ["ant", "bee", "cat", "dog", "<b>eel</b>"]
 

@@ -11,21 +11,15 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from trireme.components.evaluation import held_out as splits
-from trireme.components.evaluation import report
-from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.gate import Judged, Verdict, compare, judge
-from trireme.components.evaluation.held_out import (
-    BATCH_BYTES,
-    HeldOut,
-    batches,
-    held_out,
-    predict_in_batches,
-)
-from trireme.components.evaluation.kinds import measure
-from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.evaluation.options import FIGURES, Gate
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation import held_out as splits
+from trireme.evaluation import report
+from trireme.evaluation.bootstrap import interval, resampled
+from trireme.evaluation.gate import Judged, Verdict, compare, judge
+from trireme.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out, predict_in_batches
+from trireme.evaluation.kinds import measure
+from trireme.evaluation.onnx_file import load_onnx
+from trireme.evaluation.options import FIGURES, Gate
+from trireme.result.trained import NotLoadable
 
 
 def evaluated(outputs: np.ndarray, labels: np.ndarray):

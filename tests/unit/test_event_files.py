@@ -10,14 +10,15 @@ import mlflow
 import pytest
 import tracking_uri
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.tracking import event_files as artifacts
-from trireme.components.tracking import journal
-from trireme.components.training import events, launch
-from trireme.components.training.cluster.event_files import pull
-from trireme.components.training.description.job import TrainingJob
-from trireme.pipelines.targets import registry
+from trireme.errors import TriremeError
+from trireme.files import event_files as events
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.connection import Cluster
+from trireme.runner import launch
+from trireme.runner.cluster.event_files import pull
+from trireme.targets import registry
+from trireme.tracking import event_files as artifacts
+from trireme.tracking import journal
 
 NAME = "events.out.tfevents.1700000000.host.1.0"
 OLD = "events.out.tfevents.1600000000.host.1.0"

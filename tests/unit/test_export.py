@@ -1,4 +1,4 @@
-"""components/export/export.py: what it writes answers as the model does, or is not written."""
+"""trireme/exporting/export.py: what it writes answers as the model does, or is not written."""
 
 import os
 import subprocess
@@ -9,16 +9,16 @@ import onnxruntime
 import pytest
 import torch
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.components.evaluation.source import Source
-from trireme.components.export import agreement
-from trireme.components.export import export as exporting
-from trireme.components.export.export import export
-from trireme.components.export.isolated import STEP, isolated
-from trireme.components.tracking import journal
-from trireme.components.tracking.registry import check_name
-from trireme.components.trainers.pytorch import classifier
-from trireme.components.training.result.trained import TrainedModel
+from trireme.errors import InputError, StepFailed, TriremeError
+from trireme.evaluation.source import Source
+from trireme.exporting import agreement
+from trireme.exporting import export as exporting
+from trireme.exporting.export import export
+from trireme.exporting.isolated import STEP, isolated
+from trireme.result.trained import TrainedModel
+from trireme.tracking import journal
+from trireme.tracking.registry import check_name
+from trireme.trainers import pytorch_classifier
 
 pytestmark = pytest.mark.slow
 
@@ -120,26 +120,26 @@ def exported(tmp_path_factory):
     """The reference model, exported: where, the largest difference, and the model itself."""
     directory = tmp_path_factory.mktemp("reference")
     torch.manual_seed(0)
-    network = classifier.Classifier(channels=1, classes=10, width=8).eval()
+    network = pytorch_classifier.Classifier(channels=1, classes=10, width=8).eval()
     (directory / "model").mkdir()
     (directory / "data").mkdir()
     saved = {
-        "factory": "classifier:Classifier",
+        "factory": "pytorch_classifier:Classifier",
         "arguments": {"channels": 1, "classes": 10, "width": 8},
         "state_dict": network.state_dict(),
     }
     torch.save(saved, directory / "model" / "model.pt")
     x = np.random.default_rng(0).uniform(size=(100, 1, 8, 8)).astype(np.float32)
     np.savez(directory / "data" / "test.npz", x=x, y=np.zeros(100, dtype=int))
-    code = exporting.Path(classifier.__file__).parent
+    code = exporting.Path(pytorch_classifier.__file__).parent
     result = export(
-        Source(directory / "model", code, "classifier.py"),
+        Source(directory / "model", code, "pytorch_classifier.py"),
         directory / "data",
         "reference",
         directory / "workspace" / "exported",
     )
     yield directory / "workspace" / "exported", result, network
-    sys.modules.pop("classifier", None)
+    sys.modules.pop("pytorch_classifier", None)
 
 
 def images(samples: int) -> np.ndarray:
@@ -443,8 +443,8 @@ FORK = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from trireme.components.errors import StepFailed
-from trireme.components.export.isolated import STEP, isolated
+from trireme.errors import StepFailed
+from trireme.exporting.isolated import STEP, isolated
 
 file = Path(sys.argv[1])
 own = Path(f"/proc/self/task/{os.getpid()}/children")
@@ -466,7 +466,7 @@ print("left:", own.read_text())
 MISSING = """
 from pathlib import Path
 import numpy as np
-from trireme.components.export.isolated import isolated
+from trireme.exporting.isolated import isolated
 
 with isolated("no_such_framework", is_shared=True) as reloaded:
     try:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import trireme
-from trireme.components import extras
-from trireme.components.errors import InputError
+from trireme.errors import InputError
+from trireme.process import extras
 
 # The command line where some packages are not installed.
 WITHOUT = """
@@ -25,7 +25,7 @@ class Seen:
 hidden, sys.argv = sys.argv[1].split(","), ["trireme", *sys.argv[2:]]
 sys.meta_path[sys.meta_path.index(PathFinder)] = Seen
 
-from trireme.pipelines.cli import app as cli
+from trireme.cli import app as cli
 cli.main()
 """
 

@@ -8,13 +8,13 @@ from threading import Thread
 import mlflow
 import pytest
 
-from trireme.components import last_words
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.components.finish import outcome, webhook
-from trireme.components.finish.finish import finish
-from trireme.components.finish.outcome import Outcome
-from trireme.components.step import step
-from trireme.components.tracking import journal
+from trireme import last_words
+from trireme.errors import InputError, StepFailed, TriremeError
+from trireme.finish import outcome, webhook
+from trireme.finish.finish import finish
+from trireme.finish.outcome import Outcome
+from trireme.tracked_step import step
+from trireme.tracking import journal
 
 OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
 
@@ -169,7 +169,7 @@ def test_where_mlflow_refuses_the_webhook_is_told_all_the_same(
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_RUN_ID", 32 * "0")
-    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
+    monkeypatch.setattr("trireme.tracking.client._patience", 0.1)
     mlflow.set_tracking_uri(uri)
     server.answers = [200]
     finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
@@ -196,7 +196,7 @@ def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
     monkeypatch.setattr(outcome, "in_a_pod", lambda: True)
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("trireme.components.step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.tracked_step.TERMINATION_LOG", log)
     with step("finish", str(tmp_path)):
         journal.log_outcome(outcome.facts(tmp_path), "")
     left = last_words.read(log.read_text())

@@ -1,4 +1,4 @@
-"""components/evaluation/gate.py: what it takes to become the champion."""
+"""trireme/evaluation/gate.py: what it takes to become the champion."""
 
 from math import comb
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap
 
-from trireme.components.errors import InputError
-from trireme.components.evaluation.bootstrap import paired_interval, resampled
-from trireme.components.evaluation.classification import SCORE
-from trireme.components.evaluation.figures import Classes, Evaluation
-from trireme.components.evaluation.gate import BETTER, check_thresholds, compare, judge
-from trireme.components.evaluation.options import Gate, check
+from trireme.errors import InputError
+from trireme.evaluation.bootstrap import paired_interval, resampled
+from trireme.evaluation.classification import SCORE
+from trireme.evaluation.figures import Classes, Evaluation
+from trireme.evaluation.gate import BETTER, check_thresholds, compare, judge
+from trireme.evaluation.options import Gate, check
 
 CLASSES = Classes(["ant", "bee"], [], [], [], [], ([], [], []))
 

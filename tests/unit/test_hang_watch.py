@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from trireme.components.errors import JobFailed
-from trireme.components.kubernetes import pod_exec
-from trireme.components.kubernetes.errors import Forbidden, Refused, Unavailable
-from trireme.components.training import hangs
-from trireme.components.training.cluster import hang_watch
-from trireme.components.training.cluster.hang_watch import Hang, HangWatch, Hung
+from trireme.errors import JobFailed
+from trireme.kubernetes import pod_exec
+from trireme.kubernetes.errors import Forbidden, Refused, Unavailable
+from trireme.observers import hangs
+from trireme.runner.cluster import hang_watch
+from trireme.runner.cluster.hang_watch import Hang, HangWatch, Hung
 
 BUSY = "cpu 5000000"
 IDLE = "cpu 20"

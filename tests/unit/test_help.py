@@ -1,11 +1,11 @@
-"""pipelines/cli: a command is loaded when it is called, so what its group says of it is apart."""
+"""trireme/cli: a command is loaded when it is called, so what its group says of it is apart."""
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from trireme.pipelines.cli import job
-from trireme.pipelines.cli.app import app
+from trireme.cli import job
+from trireme.cli.app import app
 
 GROUPS = {(): get_command(app).lazy, ("job",): get_command(job.app).lazy}
 EVERY = [[*group, name] for group, commands in GROUPS.items() for name in commands]

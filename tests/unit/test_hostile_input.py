@@ -8,21 +8,22 @@ from contextlib import suppress
 import pytest
 import yaml
 
-from trireme.components import yaml_text
-from trireme.components.checkout import failures
-from trireme.components.checkout import url as urls
-from trireme.components.dataset.description import of_fields
-from trireme.components.dataset.patterns import matcher
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.packages import install, requirements
-from trireme.components.say import say
-from trireme.components.step_names import without_index
-from trireme.components.tracking import store
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.reading import from_yaml
+from trireme.code import failures
+from trireme.code import url as urls
+from trireme.data.description import of_fields
+from trireme.data.patterns import matcher
+from trireme.errors import InputError, TriremeError
 from trireme.graph.placeholders import pieces
-from trireme.pipelines import catalog, tables
-from trireme.pipelines.console import Console
+from trireme.job.job import TrainingJob
+from trireme.job.reading import from_yaml
+from trireme.packages import install, requirements
+from trireme.pipeline import catalog
+from trireme.step_names import without_index
+from trireme.terminal import tables
+from trireme.terminal.console import Console
+from trireme.text import yaml_text
+from trireme.text.say import say
+from trireme.tracking import store
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join(10 * [f'*{before}'])}]\n"

@@ -7,9 +7,9 @@ from contextlib import nullcontext, suppress
 
 import pytest
 
-from trireme.components.checkout import bundle, command, snapshot
-from trireme.components.checkout.git import check_file, check_here, checkout, resolve
-from trireme.components.errors import InputError, TriremeError
+from trireme.code import bundle, command, snapshot
+from trireme.code.git import check_file, check_here, checkout, resolve
+from trireme.errors import InputError, TriremeError
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import pytest
 
 import trireme
-from trireme.components import extras
+from trireme.process import extras
 
 ROOT = Path(trireme.__file__).parents[1]
-OURS = ("trireme/components", "trireme/pipelines")
+OURS = ("trireme", "components", "pipelines")
 
 LOCKS = {
     "base": ("base",),
@@ -31,24 +31,24 @@ LOCKS = {
 NOT_THERE = {
     "base": {
         # The step finish says so in a sentence: the one step here that may come to it.
-        "trireme.components.tracking.sync:_log_onnx",
-        "trireme.components.tracking.sync:_signature",
+        "trireme.tracking.sync:_log_onnx",
+        "trireme.tracking.sync:_signature",
         # Only 'trireme run' makes the store of a machine.
-        "trireme.components.tracking.store:make",
+        "trireme.tracking.store:make",
         # Without SQLAlchemy a database is refused before.
-        "trireme.components.tracking.store:_check_database",
+        "trireme.tracking.store:_check_database",
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {
-        "trireme.components.export.answering:_saved_model",
-        "trireme.components.export.tensorflow",
-        "trireme.components.training.result.tensorflow",
+        "trireme.exporting.answering:_saved_model",
+        "trireme.exporting.tensorflow",
+        "trireme.result.tensorflow",
     },
     "tensorflow": {
-        "trireme.components.export.answering:_program",
-        "trireme.components.export.pytorch",
-        "trireme.components.training.result.pytorch",
-        "trireme.components.training.result.sharded",
+        "trireme.exporting.answering:_program",
+        "trireme.exporting.pytorch",
+        "trireme.result.pytorch",
+        "trireme.result.sharded",
     },
     "mpi": set(),
     "jax": set(),
@@ -75,7 +75,7 @@ for module in modules:
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
-from trireme.components.tracking.client import patiently
+from trireme.tracking.client import patiently
 
 def refuse():
     raise MlflowException("there is one", error_code=RESOURCE_ALREADY_EXISTS)
@@ -160,18 +160,17 @@ def modules(names: Iterable[str]) -> Iterator[Import]:
     return (each for name in names for each in imports(tree_of(name), name))
 
 
-WITH_REQUIREMENTS = ("lora", "perplexity", "texts")
-"""Reference programs that need packages which a run installs, as their docstrings say."""
-
-
-def trainers(framework: str) -> Iterator[Import]:
-    """Returns what the reference programs import, but for each other."""
-    files = sorted((ROOT / "trireme/components/trainers" / framework).glob("*.py"))
-    names = {file.stem for file in files}
-    for file in files:
-        if file.stem not in ("mpi_classifier", *WITH_REQUIREMENTS):
-            found = imports(ast.parse(file.read_text()), f"trireme.components.trainers.{file.stem}")
-            yield from (each for each in found if each.name not in names)
+def trainers(*programs: str) -> Iterator[Import]:
+    """Returns what reference programs, and the files that they name, import but for each other."""
+    waiting, seen = [*programs], set(programs)
+    while waiting:
+        name = f"trireme.trainers.{waiting.pop()}"
+        for each in imports(tree_of(name), name):
+            if not file_of(f"trireme.trainers.{each.name}"):
+                yield each
+            elif each.name not in seen:
+                seen.add(each.name)
+                waiting.append(each.name)
 
 
 def roots(image: str) -> list[Import]:
@@ -179,24 +178,21 @@ def roots(image: str) -> list[Import]:
     match image:
         case "base":
             # Whose two last run before a training job's program.
-            fetch = ("trireme.components.checkout.__main__", "trireme.components.dataset.__main__")
+            fetch = ("trireme.code.__main__", "trireme.data.__main__")
             return [*steps("BASE"), *modules(fetch)]
         case "pytorch":
-            return [*steps("PYTORCH"), *trainers("pytorch")]
+            return [*steps("PYTORCH"), *trainers("pytorch_classifier", "language_model")]
         case "tensorflow":
             # pipelines/training.py has these run here, for a model of TensorFlow.
             work = (
-                "trireme.components.evaluation.evaluate",
-                "trireme.components.export.export",
-                "trireme.components.step",
+                "trireme.evaluation.evaluate",
+                "trireme.exporting.export",
+                "trireme.tracked_step",
             )
-            return [*modules(work), *trainers("tensorflow")]
+            return [*modules(work), *trainers("tensorflow_classifier")]
         case "jax" | "xgboost":
-            return list(trainers(image))
-    program = tree_of("trireme.components.trainers.pytorch.mpi_classifier")
-    beside = ("helpers", "metrics", "classifier")
-    found = imports(program, "trireme.components.trainers.pytorch.mpi_classifier")
-    return [each for each in found if each.name not in beside]
+            return list(trainers(f"{image}_classifier"))
+    return list(trainers("mpi_classifier"))
 
 
 def reached(image: str) -> tuple[set[Import], set[str]]:

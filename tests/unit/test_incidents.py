@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.components.training.incidents import (
+from trireme.observers.incidents import (
     KEPT,
     FailedAttempt,
     from_annotation,

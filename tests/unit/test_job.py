@@ -1,4 +1,4 @@
-"""components/training/description/: what may be said, and what is said about a wrong one."""
+"""trireme/job/: what may be said, and what is said about a wrong one."""
 
 import datetime
 import json
@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from shapes import SHAPES, TEXT, TRAINJOBS, descriptions
 
-from trireme.components.errors import InputError
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.reading import merged
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.job.reading import merged
 
 PYTORCH: dict[str, Any] = {"image": "example.org/team/trainer:1.2", "entrypoint": "train.py"}
 TENSORFLOW = PYTORCH | {"framework": "tensorflow"}

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.home import TRACKER
-from trireme.components.images import OF_REPLICAS, PYTORCH
-from trireme.components.tracking import environment, journal
-from trireme.components.training import hangs, launch
-from trireme.components.training.frameworks import KINDS
-from trireme.components.training.local import hang_watch, runner
-from trireme.components.training.manifests import render, to_yaml
+from trireme.errors import InputError, JobFailed
+from trireme.files.home import TRACKER
+from trireme.frameworks import KINDS
+from trireme.images import OF_REPLICAS, PYTORCH
+from trireme.manifests import render, to_yaml
+from trireme.observers import hangs
+from trireme.runner import launch
+from trireme.runner.local import hang_watch, runner
+from trireme.tracking import environment, journal
 
 RUN: dict[str, Any] = {
     "run": "0f3c",
@@ -154,7 +155,7 @@ def test_tensorflow_trains_by_allreduce_or_with_parameter_servers(changes, roles
     assert counts(prepare(framework="tensorflow", **changes)) == roles
 
 
-OURS = "components/trainers/pytorch/classifier.py"
+OURS = "trainers/pytorch_classifier.py"
 OF_TENSORFLOW = {"framework": "tensorflow", "entrypoint": ""}
 
 

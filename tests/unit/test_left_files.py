@@ -1,4 +1,4 @@
-"""components/left_files.py: what a program may leave in MODEL_DIR."""
+"""trireme/files/left_files.py: what a program may leave in MODEL_DIR."""
 
 import errno
 import os
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components import left_files
-from trireme.components.errors import StepFailed
-from trireme.components.tracking import sync
-from trireme.components.training import events, launch
+from trireme.errors import StepFailed
+from trireme.files import event_files as events
+from trireme.files import left_files
+from trireme.runner import launch
+from trireme.tracking import sync
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import trireme
-from trireme.pipelines.catalog import PIPELINES
+from trireme.pipeline.catalog import PIPELINES
 
 ROOT = Path(trireme.__file__).parents[1]
+BESIDE = ("components", "pipelines", "trainers")  # links there
 
 # Whatever one of them loads is loaded in the end, and was not before the first that loads it. That
 # each can also be imported alone is seen in a fork that has other people's modules, but not ours.
@@ -25,7 +26,7 @@ for name in names:
     importlib.import_module(name)
     print(json.dumps([name, sorted(set(heavy) & (set(sys.modules) - before))]), flush=True)
 
-for ours in [name for name in sys.modules if name.split(".")[0] in ("components", "pipelines")]:
+for ours in [name for name in sys.modules if name.split(".")[0] == "trireme"]:
     del sys.modules[ours]
 for name in names:
     child = os.fork()
@@ -43,16 +44,18 @@ for name in names:
 pytestmark = pytest.mark.slow
 
 
-def modules_of_components() -> list[str]:
-    """Returns their names, those of the faces to kfp after all others."""
-    files = sorted((ROOT / "trireme/components").rglob("*.py"))
-    files.sort(key=lambda file: file.name == "component.py")
-    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-    return [
-        name.removesuffix(".__init__")
-        for name in names
-        if not name.startswith("trireme.components.trainers")
+def our_modules() -> list[str]:
+    """Returns the names of the steps' faces, after those of what does their work."""
+    above = ("cli", "compiling", "doctor", "graph", "pipeline", "schedules", "targets", "terminal")
+    files = [
+        file
+        for file in sorted((ROOT / "trireme").glob("*/**/*.py"))
+        if file.relative_to(ROOT / "trireme").parts[0] not in (*above, *BESIDE)
     ]
+    files += sorted((ROOT / "components").glob("*/component.py"))
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    names = [name if name.startswith("trireme.") else f"trireme.{name}" for name in names]
+    return [name.removesuffix(".__init__") for name in names]
 
 
 def loaded(heavy: list[str], names: list[str]) -> list[tuple[str, str]]:
@@ -71,10 +74,8 @@ def loaded(heavy: list[str], names: list[str]) -> list[tuple[str, str]]:
 
 
 def test_no_component_loads_a_framework_or_mlflow_nor_its_work_kfp():
-    names = modules_of_components()
-    assert {"trireme.components.training.local.runner", "trireme.components.tracking.sync"} <= set(
-        names
-    )
+    names = our_modules()
+    assert {"trireme.runner.local.runner", "trireme.tracking.sync"} <= set(names)
     face = ("trireme.components.checkout.component", "kfp")  # the first of all component.py
     assert loaded(["torch", "tensorflow", "mlflow", "kfp"], names) == [face]
 
@@ -83,7 +84,7 @@ def work_of_base() -> set[str]:
     """Returns our modules that the steps in the base image import when they run."""
     steps = [
         step
-        for face in (ROOT / "trireme/components").glob("*/component.py")
+        for face in (ROOT / "components").glob("*/component.py")
         for step in ast.parse(face.read_text()).body
         if isinstance(step, ast.FunctionDef)
         and "base_image=BASE" in ast.unparse(step.decorator_list[0])
@@ -93,25 +94,23 @@ def work_of_base() -> set[str]:
     ]
     names = {f"{each.module}.{alias.name}" for each in imports for alias in each.names}
     names |= {str(each.module) for each in imports}
-    return names & set(modules_of_components())
+    return names & set(our_modules())
 
 
 def test_the_base_image_needs_no_numpy_for_its_steps_nor_for_pipelines():
-    names = work_of_base() | {"trireme.components.dataset.sources.builtin"}
-    assert {"trireme.components.checkout.git", "trireme.components.training.launch"} <= names
-    modules = [f"pipelines.{name.replace('-', '_')}" for name in PIPELINES]
-    assert loaded(["numpy"], [*sorted(names), *modules, "trireme.pipelines.planning"]) == []
+    names = work_of_base() | {"trireme.data.sources.builtin"}
+    assert {"trireme.code.git", "trireme.runner.launch"} <= names
+    modules = [f"trireme.pipelines.{name.replace('-', '_')}" for name in PIPELINES]
+    assert loaded(["numpy"], [*sorted(names), *modules, "trireme.planning"]) == []
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_knows_what_to_do():
-    assert (
-        loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["trireme.pipelines.cli"]) == []
-    )
+    assert loaded(["torch", "tensorflow", "mlflow", "kfp", "sklearn"], ["trireme.cli"]) == []
 
 
 SHOWN = """
 import sys
-from trireme.pipelines.cli import main
+from trireme.cli import main
 
 try:
     main()
@@ -136,8 +135,8 @@ def loaded_by(words: list[str], home: Path) -> set[str]:
 @pytest.mark.parametrize("group", [[], ["job"]])
 def test_help_of_a_group_loads_no_command(group: list[str], tmp_path: Path):
     found = loaded_by([*group, "--help"], tmp_path)
-    files = {name for name in found if name.startswith("trireme.pipelines.cli.")}
-    assert files == {f"trireme.pipelines.cli.{name}" for name in ("app", "lazy", *group)}
+    files = {name for name in found if name.startswith("trireme.cli.")}
+    assert files == {f"trireme.cli.{name}" for name in ("app", "lazy", *group)}
     assert found & {"rich", "pydantic", "ssl", "importlib.metadata"} == set()
 
 
@@ -149,9 +148,9 @@ def test_a_run_of_this_machine_is_shown_without_what_draws_or_asks_a_server(
     (run / "workspace").mkdir(parents=True)
     (run / "run.json").write_text(json.dumps({"state": "FINISHED", "started": 0, "seconds": 1}))
     found = loaded_by(words, tmp_path)
-    assert "trireme.pipelines.targets.local.runs" in found
+    assert "trireme.targets.local.runs" in found
     assert found & {"rich", "pydantic", "ssl", "urllib.request", "filelock", "yaml"} == set()
 
 
 def test_looking_at_the_jobs_of_a_cluster_loads_nothing_that_describes_jobs():
-    assert loaded(["pydantic"], ["trireme.components.training.cluster.jobs"]) == []
+    assert loaded(["pydantic"], ["trireme.runner.cluster.jobs"]) == []

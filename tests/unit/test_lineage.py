@@ -1,4 +1,4 @@
-"""components/tracking/lineage.py and the refusals of ``trireme reproduce``, on a real store."""
+"""trireme/tracking/lineage.py and the refusals of ``trireme reproduce``, on a real store."""
 
 import dataclasses
 import re
@@ -10,13 +10,13 @@ import pytest
 import tracking_uri
 from recorded import COMMIT, record
 
-from trireme.components.checkout import builtin
-from trireme.components.errors import InputError
-from trireme.components.packages import install, use
-from trireme.components.tracking import journal, lineage, machine, registry, store
-from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.code import builtin
+from trireme.errors import InputError
+from trireme.frameworks import FRAMEWORKS
+from trireme.packages import install, use
 from trireme.pipelines import reproduction
+from trireme.tracking import journal, lineage, machine, registry, store
+from trireme.tracking.batch import PARAMETER_LIMIT
 
 PARAMS = {
     "code_url": "../models",

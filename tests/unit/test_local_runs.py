@@ -12,11 +12,11 @@ from functools import partial
 
 import pytest
 
-from trireme.components import processes
-from trireme.components.errors import TriremeError
-from trireme.components.training.local.supervised import supervised
-from trireme.pipelines.targets.local import runs as local_runs
-from trireme.pipelines.targets.local.target import Local
+from trireme.errors import TriremeError
+from trireme.process import processes
+from trireme.runner.local.supervised import supervised
+from trireme.targets.local import runs as local_runs
+from trireme.targets.local.target import Local
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_cancel_ends_the_command_that_runs_it(trireme, untracked):
     (untracked / "runs" / "one").mkdir(parents=True)
     ending = (
         "import signal, sys; from pathlib import Path\n"
-        "from trireme.pipelines.targets.local.runs import Record\n"
+        "from trireme.targets.local.runs import Record\n"
         "record = Record(Path(sys.argv[1]))\n"
         "def end(*_):\n    record.end('KILLED')\n    sys.exit()\n"
         "signal.signal(signal.SIGTERM, end)\n"
@@ -158,8 +158,8 @@ def test_a_run_that_runs_elsewhere_is_not_ended_from_here(trireme, kept, untrack
 HOLDER = """
 import sys
 from pathlib import Path
-from trireme.pipelines.targets.local.runs import Record
-from trireme.components.training.local.supervised import supervised
+from trireme.targets.local.runs import Record
+from trireme.runner.local.supervised import supervised
 record = Record(Path(sys.argv[1]))
 step = supervised(sys.argv[2:], 60.0, {}, lock=record.steps_lock.descriptor)
 step.stdout.readline()

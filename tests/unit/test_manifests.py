@@ -1,4 +1,4 @@
-"""components/training/manifests: what an operator is given for a training job."""
+"""trireme/manifests: what an operator is given for a training job."""
 
 import copy
 import json
@@ -15,15 +15,15 @@ from operators import refusals
 from shapes import IMAGE, SHAPES, TEXT, TRAINJOBS, descriptions
 from typed import through
 
-from trireme.components import images
-from trireme.components.dataset.description import Dataset
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import quantity
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks.pytorch import _TOLD_TO_END
-from trireme.components.training.manifests import render, to_yaml
-from trireme.components.training.manifests.roles import roles
-from trireme.components.variables import expand
+from trireme import images
+from trireme.data.description import Dataset
+from trireme.errors import InputError
+from trireme.frameworks.pytorch import _TOLD_TO_END
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.amounts import quantity
+from trireme.manifests import render, to_yaml
+from trireme.manifests.roles import roles
+from trireme.text.variables import expand
 
 OPERATOR = dict.fromkeys(SHAPES, "training-operator") | dict.fromkeys(TRAINJOBS, "trainer")
 DOLLARS = st.text(st.sampled_from("$(){}AZ_.-1 "))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def tree(tmp_path):
     """A copy of the tree that a component can be added to."""
-    for name in ("components", "docs", "pipelines", "trireme"):
+    for name in ("components", "docs", "pipelines", "trainers", "trireme"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
     (tmp_path / "tests" / "unit").mkdir(parents=True)

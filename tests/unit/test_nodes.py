@@ -1,13 +1,13 @@
-"""components/kubernetes/nodes.py: whether the nodes have room for a job's pods."""
+"""trireme/kubernetes/nodes.py: whether the nodes have room for a job's pods."""
 
 import pytest
 
-from trireme.components.kubernetes import nodes
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.training.cluster.checks import needed
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
-from trireme.components.training.manifests.roles import roles
+from trireme.job.job import TrainingJob
+from trireme.kubernetes import nodes
+from trireme.kubernetes.resources import PODS
+from trireme.manifests import render
+from trireme.manifests.roles import roles
+from trireme.runner.cluster.checks import needed
 
 GPU = "nvidia.com/gpu"
 

@@ -1,13 +1,13 @@
-"""components/tracking/on_kubeflow.py: a step whose run Kubeflow's MLflow plugin does not open."""
+"""trireme/tracking/on_kubeflow.py: a step whose run Kubeflow's MLflow plugin does not open."""
 
 import json
 
 import mlflow
 import pytest
 
-from trireme.components.finish.finish import finish
-from trireme.components.step import step
-from trireme.components.tracking import on_kubeflow
+from trireme.finish.finish import finish
+from trireme.tracked_step import step
+from trireme.tracking import on_kubeflow
 
 PARAMETERS = {"experiment": "mine", "workers": 2, "args": ["--a"], "model_factory": None}
 

@@ -1,4 +1,4 @@
-"""components/tracking/runs.py: steps that open their MLflow runs themselves, as on Argo."""
+"""trireme/tracking/runs.py: steps that open their MLflow runs themselves, as on Argo."""
 
 import errno
 import json
@@ -13,12 +13,12 @@ import pytest
 import tracking_uri
 from mlflow import MlflowClient
 
-from trireme.components import workspace
-from trireme.components.errors import Cancelled, PodLost, StepFailed, TrackingUnavailable
-from trireme.components.finish.finish import finish
-from trireme.components.step import step
-from trireme.components.tracking import abandoned_runs, journal
-from trireme.components.tracking import runs as tracked_runs
+from trireme.errors import Cancelled, PodLost, StepFailed, TrackingUnavailable
+from trireme.files import workspace
+from trireme.finish.finish import finish
+from trireme.tracked_step import step
+from trireme.tracking import abandoned_runs, journal
+from trireme.tracking import runs as tracked_runs
 
 PARAMETERS = {
     "experiment": "mine",
@@ -187,7 +187,7 @@ def test_a_workspace_that_may_not_be_written_to_is_said_to_be_so(
 def test_what_mlflow_was_away_for_is_recorded_in_the_end(argo, tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         away = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    monkeypatch.setattr("trireme.components.tracking.client._patience", 0.1)
+    monkeypatch.setattr("trireme.tracking.client._patience", 0.1)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     uri = tracking_uri.told()
     mlflow.set_tracking_uri(away)
@@ -371,7 +371,7 @@ def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
 ):
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("trireme.components.step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.tracked_step.TERMINATION_LOG", log)
     with step("evaluate", str(tmp_path)):
         journal.summarize("not exported: too bad")
     assert log.read_text() == "not exported: too bad"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trireme.components.images import BASE, USER
+from trireme.images import BASE, USER
 
 OPERATOR = Path(__file__).parents[2] / "manifests" / "operator"
 

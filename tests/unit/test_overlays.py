@@ -15,14 +15,14 @@ import pytest
 import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from trireme.components import images
-from trireme.components.deployment import manifests, objects
-from trireme.components.deployment.kinds import KINDS
-from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.kubernetes.amounts import quantity
-from trireme.components.report import page
-from trireme.components.training.description.rules import MANAGED_BY
-from trireme.pipelines.catalog import PIPELINES
+from trireme import images
+from trireme.deployment import manifests, objects
+from trireme.deployment.kinds import KINDS
+from trireme.deployment.model_version import ModelVersion
+from trireme.job.rules import MANAGED_BY
+from trireme.kubernetes.amounts import quantity
+from trireme.pipeline.catalog import PIPELINES
+from trireme.report import page
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OVERLAYS = ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"]

@@ -1,4 +1,4 @@
-"""components/evaluation/custom.py: a program of the user's that evaluates the model."""
+"""trireme/evaluation/custom.py: a program of the user's that evaluates the model."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import time
 import numpy as np
 import pytest
 
-from trireme.components.errors import InputError, StepFailed
-from trireme.components.evaluation import custom, report
-from trireme.components.evaluation.evaluate import evaluate_with
-from trireme.components.evaluation.options import CustomEvaluation, Gate, check
-from trireme.components.evaluation.source import Source
-from trireme.components.tracking.registry import Champion
+from trireme.errors import InputError, StepFailed
+from trireme.evaluation import custom, report
+from trireme.evaluation.evaluate import evaluate_with
+from trireme.evaluation.options import CustomEvaluation, Gate, check
+from trireme.evaluation.source import Source
+from trireme.tracking.registry import Champion
 
 PROGRAM = """
 import json, os, sys

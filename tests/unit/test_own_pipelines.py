@@ -9,9 +9,9 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from trireme.components.errors import InputError
-from trireme.pipelines import catalog
-from trireme.pipelines.targets.local import containers
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.targets.local import containers
 
 CHURN = '''
 """Counts customers."""
@@ -437,8 +437,8 @@ def say_it(word: str):
 
 @dsl.component(base_image="example.org/own:1", install_kfp_package=False)
 def note_it(word: str, workspace: str):
-    from trireme.components.step import step
-    from trireme.components.tracking import journal
+    from trireme.tracked_step import step
+    from trireme.tracking import journal
 
     with step("note_it", workspace):
         journal.summarize(word)

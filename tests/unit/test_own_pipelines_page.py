@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from trireme import steps
 from trireme.components.checkout.component import checkout
 from trireme.components.dataset.component import dataset
 from trireme.components.deployment.component import deploy
 from trireme.components.evaluation.component import evaluate
 from trireme.components.export.component import export
 from trireme.components.training.component import train
-from trireme.pipelines import catalog, steps
+from trireme.pipeline import catalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-pipelines.md"
 README = PAGE.parents[1] / "README.md"

@@ -12,17 +12,18 @@ from threading import Thread
 
 import pytest
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.errors import Unavailable
-from trireme.components.packages import install, present, requirements, use
-from trireme.components.packages.check import check, check_for_pods
-from trireme.components.packages.present import Present
-from trireme.components.packages.uv import Uv, explained
-from trireme.components.tracking import journal
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.inputs import inputs_of
-from trireme.components.training.manifests import render
-from trireme.pipelines import catalog, loading
+from trireme.compiling import loading
+from trireme.errors import InputError, TriremeError
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.errors import Unavailable
+from trireme.manifests import render
+from trireme.packages import install, present, requirements, use
+from trireme.packages.check import check, check_for_pods
+from trireme.packages.present import Present
+from trireme.packages.uv import Uv, explained
+from trireme.pipeline import catalog
+from trireme.runner.inputs import inputs_of
+from trireme.tracking import journal
 
 THERE = Present({"torch==2.13.0+cpu": "", "tqdm==4.66.0": "", "tensorflow-cpu==2.21.0": ""})
 

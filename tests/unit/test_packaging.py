@@ -1,4 +1,4 @@
-"""components/export/packaging.py: models in their own form, as MLflow loads them."""
+"""trireme/exporting/packaging.py: models in their own form, as MLflow loads them."""
 
 import pickle
 import time
@@ -12,10 +12,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
 
-from trireme.components.evaluation.source import Source
-from trireme.components.export import isolated
-from trireme.components.export.packaging import SAMPLE, package
-from trireme.components.packages import install
+from trireme.evaluation.source import Source
+from trireme.exporting import isolated
+from trireme.exporting.packaging import SAMPLE, package
+from trireme.packages import install
 
 X = np.array([[0.0], [1.0], [2.0], [3.0]])
 LABELS = np.array(["cat", "cat", "dog", "dog"])

@@ -1,12 +1,12 @@
-"""pipelines/values.py: what no place hands on as it is, whoever gave it."""
+"""trireme/pipeline/values.py: what no place hands on as it is, whoever gave it."""
 
 from datetime import date
 
 import numpy as np
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.pipelines import catalog
+from trireme.errors import InputError
+from trireme.pipeline import catalog
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""components/training/cluster/passthrough.py: what a pipeline's task hands on to a job's pods."""
+"""trireme/runner/cluster/passthrough.py: what a pipeline's task hands on to a job's pods."""
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.components.training.cluster.passthrough import pass_through, with_gpus
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
-from trireme.components.training.manifests.roles import roles
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.manifests.roles import roles
+from trireme.runner.cluster.passthrough import pass_through, with_gpus
 
 TASK = {
     "volumes": [{"name": "kfp-workspace", "persistentVolumeClaim": {"claimName": "run-1"}}],

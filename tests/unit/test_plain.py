@@ -1,8 +1,8 @@
-"""components/plain.py: what a terminal is shown of what others have written."""
+"""trireme/plain.py: what a terminal is shown of what others have written."""
 
 import pytest
 
-from trireme.components.plain import in_a_line, plain
+from trireme.plain import in_a_line, plain
 
 CODES = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 

@@ -1,4 +1,4 @@
-"""components/training/preflight: what is put before a program, and what is made of the findings."""
+"""trireme/observers/preflight: what is put before a program, and what is made of the findings."""
 
 import ast
 import copy
@@ -15,14 +15,12 @@ from pathlib import Path
 import pytest
 from shapes import SHAPES
 
-from trireme.components.errors import InputError
-from trireme.components.report import page
-from trireme.components.report.picture import Picture, StepPicture
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
-from trireme.components.training.manifests.roles import roles
-from trireme.components.training.preflight import alone, replica, report, wrapping
-from trireme.components.training.preflight.replica import (
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.manifests.roles import roles
+from trireme.observers.preflight import replica, report, wrapping
+from trireme.observers.preflight.replica import (
     all_reduce,
     collective,
     meeting,
@@ -31,8 +29,11 @@ from trireme.components.training.preflight.replica import (
     said,
     verdict,
 )
-from trireme.components.training.preflight.replica.place import Place
-from trireme.components.training.preflight.replica.said import Skipped
+from trireme.observers.preflight.replica.place import Place
+from trireme.observers.preflight.replica.said import Skipped
+from trireme.report import page
+from trireme.report.picture import Picture, StepPicture
+from trireme.runner import preflight as alone
 
 SOURCES = sorted(Path(replica.__file__).parent.glob("*.py"))
 

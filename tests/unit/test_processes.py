@@ -1,4 +1,4 @@
-"""components/processes.py: how processes end, and which limits they are under."""
+"""trireme/process/processes.py: how processes end, and which limits they are under."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from trireme.components.processes import limit_reached, reap
+from trireme.process.processes import limit_reached, reap
 
 
 def test_the_end_of_a_process_that_was_seen_by_who_signalled_it_is_known():

@@ -1,4 +1,4 @@
-"""components/trainers/pytorch: what the programs decide before and beside training."""
+"""trainers: what the programs decide before and beside training."""
 
 import math
 import sys
@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from trireme.components.errors import InputError
-from trireme.components.strategy import choose, reading, words
-from trireme.components.strategy.communication import Machines
-from trireme.components.strategy.devices import DEVICES
-from trireme.components.strategy.memory import recipe
-from trireme.components.strategy.model import llama, of_size
+from trireme.errors import InputError
+from trireme.strategy import choose, reading, words
+from trireme.strategy.communication import Machines
+from trireme.strategy.devices import DEVICES
+from trireme.strategy.memory import recipe
+from trireme.strategy.model import llama, of_size
 
 pytestmark = pytest.mark.slow  # it loads PyTorch's distributed parts
 
@@ -243,7 +243,7 @@ def test_data_that_do_not_fit_are_a_sentence(tmp_path, x, y, said):
     import argparse
 
     import helpers
-    from classifier import make_network
+    from pytorch_classifier import make_network
 
     if x:
         np.savez(tmp_path / "train.npz", x=np.zeros(x, np.float32), y=np.array(y))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components import progress as kept
-from trireme.components import step as steps
-from trireme.components.progress import Progress
-from trireme.components.tracking import journal, sync
-from trireme.components.training.progress import Meter, Reader
+from trireme import progress as kept
+from trireme import tracked_step as steps
+from trireme.observers.progress import Meter, Reader
+from trireme.progress import Progress
+from trireme.tracking import journal, sync
 
 PRINTED = Path(__file__).parent / "printed"
 

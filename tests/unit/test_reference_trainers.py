@@ -4,17 +4,17 @@ import shutil
 
 import pytest
 
-from trireme.components.checkout import builtin
-from trireme.components.checkout.git import checkout
-from trireme.components.errors import InputError
-from trireme.components.tracking import journal
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.code import builtin
+from trireme.code.git import checkout
+from trireme.errors import InputError
+from trireme.frameworks import FRAMEWORKS
+from trireme.tracking import journal
 
 
 @pytest.fixture
 def trainers(tmp_path, monkeypatch):
     """A copy of the trainers that may be changed, where the package is no git checkout."""
-    copy = tmp_path / "site-packages" / "trireme" / "components" / "trainers"
+    copy = tmp_path / "site-packages" / "trireme" / "trainers"
     shutil.copytree(builtin.TRAINERS, copy)
     monkeypatch.setattr(builtin, "TRAINERS", copy)
     return copy
@@ -49,13 +49,13 @@ def test_their_release_and_contents_are_recorded(trainers, destination):
 
 def test_the_id_is_that_of_their_contents_alone(trainers):
     before = builtin.commit()
-    (trainers / "pytorch" / "__pycache__").mkdir(exist_ok=True)
-    (trainers / "pytorch" / "__pycache__" / "classifier.cpython-311.pyc").write_bytes(b"new")
+    (trainers / "__pycache__").mkdir(exist_ok=True)
+    (trainers / "__pycache__" / "splits.cpython-311.pyc").write_bytes(b"new")
     assert builtin.commit() == before
-    (trainers / "pytorch" / "classifier.py").write_text("pass")
+    (trainers / "splits.py").write_text("pass")
     changed = builtin.commit()
     assert changed != before
-    (trainers / "pytorch" / "classifier.py").rename(trainers / "pytorch" / "other.py")
+    (trainers / "splits.py").rename(trainers / "other.py")
     assert builtin.commit() not in (before, changed)
 
 

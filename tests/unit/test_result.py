@@ -1,4 +1,4 @@
-"""components/training/result/load.py: models come back as saved, and nothing else runs."""
+"""trireme/result/load.py: models come back as saved, and nothing else runs."""
 
 import io
 import json
@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from trireme.components.training.result import comparison
-from trireme.components.training.result.load import load_model
-from trireme.components.training.result.trained import NotLoadable
+from trireme.result import comparison
+from trireme.result.load import load_model
+from trireme.result.trained import NotLoadable
 
 ENTRYPOINT = "trainers/train.py"
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from trireme.components.retraining import compare
-from trireme.components.retraining.history import JUDGED, Attempt, History
-from trireme.components.retraining.history import TAG as RETRAINING
-from trireme.components.tracking.registry import Champion
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.inputs import TAG, inputs_of
+from trireme.job.job import TrainingJob
+from trireme.retraining import compare
+from trireme.retraining.history import JUDGED, Attempt, History
+from trireme.retraining.history import TAG as RETRAINING
+from trireme.runner.inputs import TAG, inputs_of
+from trireme.tracking.registry import Champion
 
 BASE_MODEL = "base_model.fingerprint"
 

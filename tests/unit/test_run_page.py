@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from trireme.components.errors import StepFailed
-from trireme.components.report import curves, of_workspace, page
-from trireme.components.report.picture import Curve, Picture, StepPicture, requested_by
-from trireme.components.tracking import journal
-from trireme.components.training import timeline
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render, to_yaml
-from trireme.components.training.timeline import Attempt, Life, Span, spans
-from trireme.pipelines.cli.report import _add_trials
+from trireme.cli.report import _add_trials
+from trireme.errors import StepFailed
+from trireme.job.job import TrainingJob
+from trireme.manifests import render, to_yaml
+from trireme.observers import timeline
+from trireme.observers.timeline import Attempt, Life, Span, spans
+from trireme.report import curves, of_workspace, page
+from trireme.report.picture import Curve, Picture, StepPicture, requested_by
+from trireme.tracking import journal
 
 NOW = 1_700_000_100.0
 START = NOW - 100

@@ -1,4 +1,4 @@
-"""pipelines/saved.py and pipelines/cli/config.py: what trireme.yaml keeps by name."""
+"""trireme/pipeline/saved.py and trireme/cli/config.py: what trireme.yaml keeps by name."""
 
 import errno
 import json
@@ -9,11 +9,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trireme.components.errors import InputError
-from trireme.pipelines import catalog, saved
-from trireme.pipelines.cli.app import app
-from trireme.pipelines.cli.job.description import described
-from trireme.pipelines.targets import registry
+from trireme.cli.app import app
+from trireme.cli.job.description import described
+from trireme.errors import InputError
+from trireme.pipeline import catalog, saved
+from trireme.targets import registry
 
 THEIRS = """
 code:

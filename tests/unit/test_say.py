@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from trireme.components.say import say
+from trireme.text.say import say
 
 
 def test_a_line_and_its_end_are_one_write(monkeypatch):

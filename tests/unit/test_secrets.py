@@ -2,11 +2,11 @@
 
 import pytest
 
-from trireme.components import secrets
-from trireme.components.checkout import credentials
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import source_of
-from trireme.components.errors import InputError
+from trireme.code import credentials
+from trireme.credentials import secrets
+from trireme.data.description import Dataset
+from trireme.data.sources import source_of
+from trireme.errors import InputError
 
 KEYS = ("username", "password", "ssh-privatekey")
 

@@ -15,13 +15,13 @@ import yaml
 from mlflow.pyfunc.scoring_server import invocations
 from typed import through
 
-from trireme.components.deployment import manifests, model_version, serving, smoke_test
-from trireme.components.deployment.model_version import DownloadedModel
-from trireme.components.deployment.serving import ServingFailed
-from trireme.components.deployment.smoke_test import Expected
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import store as tracking_store
-from trireme.components.training.manifests import to_yaml
+from trireme.deployment import manifests, model_version, serving, smoke_test
+from trireme.deployment.model_version import DownloadedModel
+from trireme.deployment.serving import ServingFailed
+from trireme.deployment.smoke_test import Expected
+from trireme.errors import InputError, TriremeError
+from trireme.manifests import to_yaml
+from trireme.tracking import store as tracking_store
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""pipelines/compiling/shape: what the pods of steps get, on both kinds of cluster."""
+"""trireme/compiling/shape: what the pods of steps get, on both kinds of cluster."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trireme.pipelines import catalog
-from trireme.pipelines.cli.app import app
+from trireme.cli.app import app
+from trireme.pipeline import catalog
 
 SHAPE = """
 workspace: 50Gi
@@ -168,7 +168,7 @@ def test_a_pipeline_is_as_it_is_without_one():
     ],
 )
 def test_what_cannot_be_is_one_sentence(compiled, shape, said):
-    from trireme.components.errors import InputError
+    from trireme.errors import InputError
 
     with pytest.raises(InputError) as error:
         compiled(shape, "kfp")

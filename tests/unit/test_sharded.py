@@ -1,4 +1,4 @@
-"""components/training/result/sharded.py: the parts of sharded checkpoints become one model."""
+"""trireme/result/sharded.py: the parts of sharded checkpoints become one model."""
 
 import os
 import pickle
@@ -12,9 +12,9 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from trireme.components.training.result import comparison
-from trireme.components.training.result.load import load_model
-from trireme.components.training.result.trained import NotLoadable
+from trireme.result import comparison
+from trireme.result.load import load_model
+from trireme.result.trained import NotLoadable
 
 NETWORK = """
 import torch

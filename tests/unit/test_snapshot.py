@@ -1,4 +1,4 @@
-"""components/checkout/snapshot.py and bundle.py, with real repositories: what is not committed."""
+"""trireme/code/snapshot.py and bundle.py, with real repositories: what is not committed."""
 
 import os
 import shutil
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.checkout import bundle, snapshot
-from trireme.components.checkout.git import check_file, check_here, checkout
-from trireme.components.errors import InputError
-from trireme.components.report import page
-from trireme.components.report.picture import Picture
-from trireme.components.tracking import journal
-from trireme.pipelines import catalog, loading
-from trireme.pipelines.targets.argo.target import Argo
-from trireme.pipelines.targets.local.target import Local
+from trireme.code import bundle, snapshot
+from trireme.code.git import check_file, check_here, checkout
+from trireme.compiling import loading
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.report import page
+from trireme.report.picture import Picture
+from trireme.targets.argo.target import Argo
+from trireme.targets.local.target import Local
+from trireme.tracking import journal
 
 pytestmark = pytest.mark.usefixtures("unaided_git")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trireme.components.evaluation.held_out import held_out
-from trireme.components.evaluation.kinds import class_names
-from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation.held_out import held_out
+from trireme.evaluation.kinds import class_names
+from trireme.result.trained import NotLoadable
+from trireme.trainers import splits
 
 
 def idx(array):

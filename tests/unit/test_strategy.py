@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.components.strategy import choose, reading
-from trireme.components.strategy.communication import Group, Machines, bubble, group, step
-from trireme.components.strategy.memory import (
+from trireme.errors import InputError
+from trireme.strategy import choose, reading
+from trireme.strategy.communication import Group, Machines, bubble, group, step
+from trireme.strategy.memory import (
     Memory,
     Mesh,
     Recipe,
@@ -20,7 +20,7 @@ from trireme.components.strategy.memory import (
     recipe,
     states,
 )
-from trireme.components.strategy.model import Transformer, llama, of_size
+from trireme.strategy.model import Transformer, llama, of_size
 
 HALF = Recipe(weights=2, gradients=2, optimizer=12, compute=2)  # as ZeRO and Megatron-LM count
 
@@ -281,7 +281,7 @@ def test_the_command_names_tensorflows_strategy(trireme, arguments, strategy, wo
     status, output, _ = trireme("strategy", *arguments)
     assert status == 0
     assert f"strategy: tf.distribute.{strategy}\n  framework: tensorflow" in output
-    assert f"workers: {workers}\n  entrypoint: components/trainers/tensorflow/" in output
+    assert f"workers: {workers}\n  entrypoint: trainers/" in output
 
 
 def test_parameter_servers_are_for_large_embeddings(trireme):

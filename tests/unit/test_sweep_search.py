@@ -6,10 +6,10 @@ from math import log10
 import optuna
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.components.evaluation.trials import TrialResult
-from trireme.components.sweep import study
-from trireme.components.sweep.search_space import Range, extremes, save, space, study_path, trials
+from trireme.errors import InputError
+from trireme.evaluation.trials import TrialResult
+from trireme.sweep import study
+from trireme.sweep.search_space import Range, extremes, save, space, study_path, trials
 
 # As kfp hands it on: names in any order, whole numbers as floats.
 SPACE = {

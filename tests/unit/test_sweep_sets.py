@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.errors import Cancelled, InputError, StepFailed
-from trireme.components.evaluation.trials import TrialResult, results, save, trial_folder
-from trireme.components.sweep import run_trial, sharing
-from trireme.components.sweep.choose import choose
-from trireme.components.sweep.search_space import Trial, trials
-from trireme.components.tracking import journal, unsent_metrics
+from trireme.errors import Cancelled, InputError, StepFailed
+from trireme.evaluation.trials import TrialResult, results, save, trial_folder
+from trireme.sweep import run_trial, sharing
+from trireme.sweep.choose import choose
+from trireme.sweep.search_space import Trial, trials
+from trireme.tracking import journal, unsent_metrics
 
 
 def test_every_combination_of_the_grid_and_what_is_listed_is_tried():

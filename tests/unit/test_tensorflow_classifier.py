@@ -1,4 +1,4 @@
-"""components/trainers/tensorflow: what it decides before it trains, and how it goes on."""
+"""trainers: what it decides before it trains, and how it goes on."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ SERVED = {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1"]}
 def classifier():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # several could add up in any order
-        from trireme.components.trainers.tensorflow import classifier
+        from trireme.trainers import tensorflow_classifier as classifier
 
         yield classifier
 

@@ -10,14 +10,14 @@ import onnxruntime
 import pytest
 
 import trireme
-from trireme.components.errors import StepFailed
-from trireme.components.evaluation.evaluate import evaluate
-from trireme.components.evaluation.source import Source
-from trireme.components.export.agreement import TOLERANCE
-from trireme.components.export.export import export
-from trireme.components.tracking import journal
-from trireme.components.training.result.load import load_model
-from trireme.components.training.result.trained import NotLoadable
+from trireme.errors import StepFailed
+from trireme.evaluation.evaluate import evaluate
+from trireme.evaluation.source import Source
+from trireme.exporting.agreement import TOLERANCE
+from trireme.exporting.export import export
+from trireme.result.load import load_model
+from trireme.result.trained import NotLoadable
+from trireme.tracking import journal
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from trireme.components.training import timeline
-from trireme.components.training.timeline import (
+from trireme.observers import timeline
+from trireme.observers.timeline import (
     QUEUED,
     RESTARTING,
     RUNNING,

@@ -1,4 +1,4 @@
-"""components/trainers: the metrics that programs send and serve."""
+"""trainers: the metrics that programs send and serve."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import requests
 
-from trireme.components.tracking.unsent_metrics import NAME
+from trireme.tracking.unsent_metrics import NAME
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
-"""pipelines/targets/waiting.py: what Events say of pods that do not start."""
+"""trireme/targets/waiting.py: what Events say of pods that do not start."""
 
 import pytest
 
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.pipelines.targets import waiting
+from trireme.kubernetes.errors import Forbidden
+from trireme.targets import waiting
 
 
 def pending(number, **metadata):

@@ -1,5 +1,5 @@
 """The command line: one file for each group of commands."""
 
-from trireme.pipelines.cli.app import main
+from trireme.cli.app import main
 
 __all__ = ["main"]

@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from trireme.components import extras
-from trireme.components.errors import TriremeError
-from trireme.components.processes import limit_reached
-from trireme.components.say import forget_reader, say
-from trireme.components.signals import from_a_terminal
-from trireme.components.tracking.environment import separate_login
-from trireme.components.whole_file import no_room
-from trireme.pipelines.cli.lazy import Lazy, LazyGroup, application
+from trireme.cli.lazy import Lazy, LazyGroup, application
+from trireme.errors import TriremeError
+from trireme.files.whole_file import no_room
+from trireme.process import extras
+from trireme.process.processes import limit_reached
+from trireme.process.signals import from_a_terminal
+from trireme.text.say import forget_reader, say
+from trireme.tracking.environment import separate_login
 
 
 class _Commands(LazyGroup):

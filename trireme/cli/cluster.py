@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.say import say
+from trireme.text.say import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.cluster.checks import Finding
+    from trireme.kubernetes.connection import Cluster
+    from trireme.runner.cluster.checks import Finding
 
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Namespace; default: that of the KUBECONFIG.")
@@ -28,7 +28,7 @@ Probe = Annotated[
 
 def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
     """Returns the cluster, for a command that asks something or that stays until a job ends."""
-    from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+    from trireme.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
 
     return Cluster(
         namespace,
@@ -41,8 +41,8 @@ def connect(namespace: str, context: str, stays: bool = False) -> "Cluster":
 
 def probed(cluster: "Cluster", images: "Sequence[str]", account: str) -> "Iterator[Finding]":
     """Yields what a pod finds of images and of MLflow; the pod is removed on Ctrl-C as well."""
-    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-    from trireme.pipelines.doctor import probe
+    from trireme.doctor import probe
+    from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
 
     wanted = [*images, *probe.engine_images(cluster)]
     try:

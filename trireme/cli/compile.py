@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli.target import LOADING, on_target
-from trireme.pipelines.targets.registry import BUILD, CLUSTERS
+from trireme.cli.target import LOADING, on_target
+from trireme.targets.registry import BUILD, CLUSTERS
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 Pipelines = Annotated[
     list[str] | None,
@@ -28,8 +28,8 @@ def compile(
     ] = Path("compiled"),
 ) -> None:
     """Write pipelines as YAML for Kubeflow Pipelines or Argo, to review, commit and upload."""
-    from trireme.pipelines.catalog import PIPELINES
-    from trireme.pipelines.loading import loaded
+    from trireme.compiling.loading import loaded
+    from trireme.pipeline.catalog import PIPELINES
 
     for pipeline in loaded(pipelines or list(PIPELINES), **loading):
         typer.echo(target.compile(pipeline, output))
@@ -42,9 +42,9 @@ def upload(
     pipelines: Pipelines = None,
 ) -> None:
     """Upload the pipelines that have changed to Kubeflow or Argo."""
-    from trireme.pipelines.catalog import PIPELINES
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.loading import loaded
+    from trireme.compiling.loading import loaded
+    from trireme.pipeline.catalog import PIPELINES
+    from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
     for pipeline in loaded(pipelines or list(PIPELINES), **loading):

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.lazy import application
-from trireme.pipelines.tables import table
-from trireme.pipelines.targets.registry import TARGETS
+from trireme.cli.lazy import application
+from trireme.errors import InputError
+from trireme.targets.registry import TARGETS
+from trireme.terminal.tables import table
 
 app = application(
     no_args_is_help=True,
@@ -20,7 +20,7 @@ app = application(
 @app.command(name="list")
 def list_saved() -> None:
     """List what there is, the nearer file's where two have a name."""
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     found = saved.entries()
     rows = [[each.kind, each.name, each.in_a_word, str(each.file)] for each in found]
@@ -34,7 +34,7 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind."
     """Show what is kept by a name."""
     import yaml
 
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     found = [entry for entry in saved.entries() if entry.name == name.removeprefix("@")]
     if not found:
@@ -59,7 +59,7 @@ def set_saved(
     ] = False,
 ) -> None:
     """Keep code, a dataset or a workspace by a name, or change fields of it."""
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     kind, _, name = place.partition(".")
     given: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def set_saved(
 @app.command()
 def check() -> None:
     """Check everything that is kept, as far as this machine can tell."""
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     failed, entries = False, saved.entries()
     if not entries:
@@ -95,13 +95,13 @@ def check() -> None:
 @app.command(short_help="Show the JSON schema of trireme.yaml, for editors.")
 def schema() -> None:
     """Show the JSON schema of trireme.yaml, with which editors complete it."""
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     typer.echo(json.dumps(saved.Saved.model_json_schema(), indent=2))
 
 
 def _value(field: str, text: str) -> Any:
-    from trireme.components import json_values
+    from trireme.text import json_values
 
     if not text.startswith(("{", "[")):
         return text

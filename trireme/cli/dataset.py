@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.lazy import application
+from trireme.cli.lazy import application
+from trireme.errors import InputError
 
 app = application(no_args_is_help=True, help="Datasets on a cluster.")
 
@@ -30,9 +30,9 @@ def volume(
     """Print the PersistentVolume and the claim that make it pvc://NAME, for kubectl apply."""
     import yaml
 
-    from trireme.components.dataset import volumes
-    from trireme.components.dataset.description import of_fields
-    from trireme.components.dataset.uri import CLAIM
+    from trireme.data import volumes
+    from trireme.data.description import of_fields
+    from trireme.data.uri import CLAIM
 
     for option, text in (("--name", name), ("--namespace", namespace)):
         if not CLAIM.fullmatch(text):
@@ -46,7 +46,7 @@ def volume(
 
 
 def _object(text: str) -> dict[str, Any]:
-    from trireme.components import json_values
+    from trireme.text import json_values
 
     try:
         given = json_values.read(text)

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from trireme.components.deployment.kinds import check_kind
-from trireme.components.errors import InputError
-from trireme.components.images import PYTORCH
-from trireme.components.say import say
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.registry import ServedModel
+from trireme.cli.cluster import Context, Namespace, connect
+from trireme.cli.registry import ServedModel
+from trireme.deployment.kinds import check_kind
+from trireme.errors import InputError
+from trireme.images import PYTORCH
+from trireme.text.say import say
 
-TIMEOUT = 600  # seconds, as in trireme.components.deployment.deploy, which takes long to load
+TIMEOUT = 600  # seconds, as in trireme.deployment.deploy, which takes long to load
 
 
 def deploy(
@@ -32,7 +32,7 @@ def deploy(
     context: Context = "",
 ) -> None:
     """Deploy a registered model to a cluster, and roll back if it does not work."""
-    from trireme.components.deployment import deploy as deployed
+    from trireme.deployment import deploy as deployed
 
     check_kind("--as", kind)
     if kind == "kserve" and image != PYTORCH:

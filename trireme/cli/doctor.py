@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trireme.pipelines.cli.cluster import Context, Namespace, Probe, connect, probed
-from trireme.pipelines.cli.target import Workspace
+from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
+from trireme.cli.target import Workspace
 
 if TYPE_CHECKING:
-    from trireme.pipelines.doctor import Fact
+    from trireme.doctor import Fact
 
 
 def doctor(
@@ -20,11 +20,11 @@ def doctor(
     probe: Probe = False,
 ) -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
-    from trireme.components import images
-    from trireme.components.kubernetes import credentials
-    from trireme.pipelines.doctor import Fact, Verdict, machine
-    from trireme.pipelines.doctor import cluster as of_cluster
-    from trireme.pipelines.targets import registry
+    from trireme import images
+    from trireme.doctor import Fact, Verdict, machine
+    from trireme.doctor import cluster as of_cluster
+    from trireme.kubernetes import credentials
+    from trireme.targets import registry
 
     failed = _show("This machine", machine.facts())
     if not (context or credentials.are_there()):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli.cluster import Context, Namespace, Probe, connect, probed
-from trireme.pipelines.cli.job.description import described
-from trireme.pipelines.cli.job.options import File, Operator
-from trireme.pipelines.cli.target import (
+from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
+from trireme.cli.job.description import described
+from trireme.cli.job.options import File, Operator
+from trireme.cli.target import (
     Env,
     Param,
     Params,
@@ -23,15 +23,15 @@ from trireme.pipelines.cli.target import (
     on_target,
     variables,
 )
-from trireme.pipelines.tables import table
-from trireme.pipelines.targets.registry import BUILD
+from trireme.targets.registry import BUILD
+from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
-    from trireme.components.cost.prices import Prices
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.cluster.checks import Finding
-    from trireme.pipelines.planning import Plan, Pods
-    from trireme.pipelines.targets.base import Target
+    from trireme.cost.prices import Prices
+    from trireme.kubernetes.connection import Cluster
+    from trireme.planning import Plan, Pods
+    from trireme.runner.cluster.checks import Finding
+    from trireme.targets.base import Target
 
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluster.")]
 
@@ -49,9 +49,9 @@ def plan(
     probe: Probe = False,
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
-    from trireme.components.kubernetes import access, credentials
-    from trireme.pipelines import planning
-    from trireme.pipelines.loading import loaded, ready
+    from trireme import planning
+    from trireme.compiling.loading import loaded, ready
+    from trireme.kubernetes import access, credentials
 
     (chosen,) = loaded([pipeline], **loading)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
@@ -98,10 +98,10 @@ def plan_job(
     workspace: Workspace = "",
 ) -> None:
     """Show what a job would create, request and cost, and check that it can; create nothing."""
-    from trireme.components.kubernetes import access, credentials
-    from trireme.components.training.manifests import render
-    from trireme.components.training.manifests.notes import notes
-    from trireme.pipelines import planning
+    from trireme import planning
+    from trireme.kubernetes import access, credentials
+    from trireme.manifests import render
+    from trireme.runner.notes import notes
 
     has_cluster = not no_check and bool(context or credentials.are_there())
     there = partial(connect, namespace, context) if has_cluster else None
@@ -120,9 +120,9 @@ def plan_job(
 
 def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     """Returns the price table, if there is one, and whether it is known which there is."""
-    from trireme.components.cost import prices
-    from trireme.components.kubernetes.errors import Forbidden
-    from trireme.pipelines import planning
+    from trireme import planning
+    from trireme.cost import prices
+    from trireme.kubernetes.errors import Forbidden
 
     if cluster:
         with suppress(Forbidden):
@@ -158,7 +158,7 @@ def _cost(planned: "Plan") -> dict[str, str]:
 
 
 def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
-    from trireme.components.kubernetes.amounts import shown
+    from trireme.kubernetes.amounts import shown
 
     others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
     return [
@@ -196,6 +196,6 @@ def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"]
 
 
 def _facts(facts: dict[str, str]) -> None:
-    from trireme.pipelines.console import Console
+    from trireme.terminal.console import Console
 
     Console(sys.stdout).facts(facts)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.target import on_target
-from trireme.pipelines.tables import age, table
+from trireme.cli.target import on_target
+from trireme.errors import InputError
+from trireme.terminal.tables import age, table
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -48,7 +48,7 @@ def prune(
     MLflow keeps its records: models, their versions, metrics, and what reproduce needs. With
     --records they go as well.
     """
-    from trireme.components.dataset.progress import in_words
+    from trireme.text.units import in_words
 
     before = time.time() - _seconds(older_than)
     found = target.prunable(before, keep, _bytes(cache_limit), records)
@@ -63,7 +63,7 @@ def prune(
 
 
 def _bytes(text: str | None) -> float | None:
-    from trireme.components.kubernetes.amounts import quantity
+    from trireme.kubernetes.amounts import quantity
 
     try:
         return None if text is None else float(quantity(text))

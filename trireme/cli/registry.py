@@ -21,7 +21,7 @@ def promote(
     ],
 ) -> None:
     """Make a version of a registered model its champion."""
-    from trireme.components.tracking import registry, store
+    from trireme.tracking import registry, store
 
     store.use()
     before = registry.promote(model, version)
@@ -31,7 +31,7 @@ def promote(
 
 def rollback(model: Model) -> None:
     """Make the previous champion the champion again."""
-    from trireme.components.tracking import registry, store
+    from trireme.tracking import registry, store
 
     store.use()
     left, now = registry.rollback(model)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.plain import as_file_name
-from trireme.components.step_names import TRIAL, without_index
-from trireme.pipelines.cli.runs import RunName
-from trireme.pipelines.cli.target import on_target
+from trireme.cli.runs import RunName
+from trireme.cli.target import on_target
+from trireme.errors import InputError, TriremeError
+from trireme.plain import as_file_name
+from trireme.step_names import TRIAL, without_index
 
 if TYPE_CHECKING:
-    from trireme.components.report.picture import Picture, StepPicture
-    from trireme.pipelines.targets.base import Run, Target
+    from trireme.report.picture import Picture, StepPicture
+    from trireme.targets.base import Run, Target
 
 Output = Annotated[
     Path | None,
@@ -28,8 +28,8 @@ Output = Annotated[
 @on_target()
 def report(target: "Target", run: RunName, output: Output = None) -> None:
     """Write a picture of a run, also of one that failed or is under way: a page of HTML."""
-    from trireme.components.report import page
-    from trireme.components.whole_file import linked, write_whole
+    from trireme.files.whole_file import linked, write_whole
+    from trireme.report import page
 
     picture = _picture(target, run)
     picture.close()
@@ -49,8 +49,8 @@ def report(target: "Target", run: RunName, output: Output = None) -> None:
 
 def _picture(target: "Target", name: str) -> "Picture":
     """Returns all that is known of a run: to where it runs, to MLflow, and to this machine."""
-    from trireme.components.report import of_workspace
-    from trireme.components.report.picture import Picture, StepPicture
+    from trireme.report import of_workspace
+    from trireme.report.picture import Picture, StepPicture
 
     try:
         found = target.find(name)
@@ -101,9 +101,9 @@ def _add_trials(picture: "Picture", steps: "list[StepPicture]") -> None:
 
 def _add_mlflow(target: "Target", run: "Run", picture: "Picture") -> None:
     """Adds what MLflow has, or says why that is not in the picture."""
-    from trireme.components.report import of_mlflow
-    from trireme.components.tracking import store
-    from trireme.components.tracking.client import client, hurry
+    from trireme.report import of_mlflow
+    from trireme.tracking import store
+    from trireme.tracking.client import client, hurry
 
     try:
         if not target.is_here and "MLFLOW_TRACKING_URI" not in os.environ:
@@ -121,10 +121,10 @@ def _add_mlflow(target: "Target", run: "Run", picture: "Picture") -> None:
 
 def _of_mlflow_alone(name: str) -> "Picture | None":
     """Returns the picture of a run that only MLflow knows; None where it knows none."""
-    from trireme.components.report import of_mlflow
-    from trireme.components.report.picture import Picture
-    from trireme.components.tracking import store
-    from trireme.components.tracking.client import client, hurry
+    from trireme.report import of_mlflow
+    from trireme.report.picture import Picture
+    from trireme.tracking import store
+    from trireme.tracking.client import client, hurry
 
     try:
         store.use()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.pipelines.cli.target import on_target
-from trireme.pipelines.targets.registry import BUILD
+from trireme.cli.target import on_target
+from trireme.targets.registry import BUILD
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 
 @on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape", "images"))
@@ -34,9 +34,9 @@ def reproduce(
 
     With --target kfp or argo it trains there; the run may be one of any place.
     """
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.loading import loaded
-    from trireme.pipelines.targets.reproducing import reproduce
+    from trireme.compiling.loading import loaded
+    from trireme.targets.reproducing import reproduce
+    from trireme.terminal.console import Console
 
     load, console = partial(loaded, **loading), Console(sys.stdout, verbose)
     raise typer.Exit(reproduce(target, run, pipeline, console, load))

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.lazy import application
-from trireme.pipelines.cli.target import (
+from trireme.cli.lazy import application
+from trireme.cli.target import (
     LOADING,
     Env,
     Param,
@@ -18,10 +17,11 @@ from trireme.pipelines.cli.target import (
     on_target,
     variables,
 )
-from trireme.pipelines.targets.registry import BUILD
+from trireme.errors import InputError
+from trireme.targets.registry import BUILD
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 app = application()
 
@@ -50,15 +50,15 @@ def run(
         typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
         raise typer.Exit
     if not pipeline:
-        from trireme.pipelines.catalog import PIPELINES
+        from trireme.pipeline.catalog import PIPELINES
 
         raise InputError(f"PIPELINE is missing: give one of {', '.join(PIPELINES)}, or a file")
 
-    from trireme.pipelines.console import Console
+    from trireme.terminal.console import Console
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
-        from trireme.pipelines.loading import loaded, ready
+        from trireme.compiling.loading import loaded, ready
 
         (chosen,) = loaded([pipeline], **loading)
     there = None if target.is_here else target.cluster
@@ -69,7 +69,7 @@ def run(
 
 
 def _parameters_help(reference: str) -> str:
-    from trireme.pipelines import catalog
+    from trireme.pipeline import catalog
 
     pipeline = catalog.load(reference)
     lines = [f"Usage: trireme run {reference} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
@@ -84,7 +84,7 @@ def _parameters_help(reference: str) -> str:
 
 def list_pipelines() -> None:
     """List the pipelines."""
-    from trireme.pipelines.catalog import PIPELINES, installed
+    from trireme.pipeline.catalog import PIPELINES, installed
 
     for name, description in PIPELINES.items():
         typer.echo(f"{name}  {description}")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.pipelines.cli.target import Verbose, on_target
-from trireme.pipelines.tables import age, table
+from trireme.cli.target import Verbose, on_target
+from trireme.terminal.tables import age, table
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 WIDTH = 80  # characters of a run's result in the list
 
@@ -43,8 +43,8 @@ def list_runs(target: "Target") -> None:
 @on_target()
 def status(target: "Target", run: RunName) -> None:
     """Show a run and its steps."""
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.targets.base import ENDED
+    from trireme.targets.base import ENDED
+    from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
     found = target.find(run)
@@ -71,8 +71,8 @@ def logs(
     step: Annotated[str, typer.Option(help="Only this step, such as train or trial-000.")] = "",
 ) -> None:
     """Show the output of a run's steps, each line with its step."""
-    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-    from trireme.pipelines.engine_lines import StepLines
+    from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.terminal.engine_lines import StepLines
 
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
@@ -90,7 +90,7 @@ def cancel(target: "Target", run: RunName) -> None:
 @on_target()
 def resume(target: "Target", run: RunName, verbose: Verbose = False) -> None:
     """Resume a run that failed or was killed, from the steps that are not done."""
-    from trireme.pipelines.console import Console
+    from trireme.terminal.console import Console
 
     raise typer.Exit(target.resume(run, Console(sys.stdout, verbose)))
 

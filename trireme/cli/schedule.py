@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.lazy import application
-from trireme.pipelines.cli.target import (
-    Env,
-    Param,
-    Params,
-    PipelineName,
-    SecretEnv,
-    on_target,
-    variables,
-)
-from trireme.pipelines.tables import table
-from trireme.pipelines.targets.registry import BUILD, CLUSTERS, SCHEDULE
+from trireme.cli.lazy import application
+from trireme.cli.target import Env, Param, Params, PipelineName, SecretEnv, on_target, variables
+from trireme.errors import InputError
+from trireme.targets.registry import BUILD, CLUSTERS, SCHEDULE
+from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.schedules.plans import Plan
-    from trireme.pipelines.schedules.schedule import Schedule
-    from trireme.pipelines.targets.base import Target
+    from trireme.schedules.plans import Plan
+    from trireme.schedules.schedule import Schedule
+    from trireme.targets.base import Target
+    from trireme.terminal.console import Console
 
 NEXT = 5  # times that are shown
 
@@ -35,7 +27,7 @@ class _Group(TyperGroup):
     """A group in which the name of a pipeline stands for ``set`` with it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        from trireme.pipelines import catalog
+        from trireme.pipeline import catalog
 
         if args[0] not in self.commands and catalog.is_known(args[0]):
             args = ["set", *args]
@@ -71,7 +63,7 @@ def apply(
     dry_run: DryRun = False,
 ) -> None:
     """Create or change the schedules of a file; leave those that do not differ."""
-    from trireme.pipelines.schedules.schedule import Schedule
+    from trireme.schedules.schedule import Schedule
 
     _apply(target, Schedule.read_file(file), loading["images"], dry_run=dry_run)
 
@@ -112,8 +104,8 @@ def set_schedule(
     dry_run: DryRun = False,
 ) -> None:
     """Create or change one schedule, unless it does not differ."""
-    from trireme.pipelines import catalog
-    from trireme.pipelines.schedules.schedule import Schedule
+    from trireme.pipeline import catalog
+    from trireme.schedules.schedule import Schedule
 
     chosen, images = catalog.load(pipeline), loading.pop("images")
     # The other options of loading are fields of a schedule by the same names.
@@ -153,8 +145,8 @@ def list_schedules(target: "Target") -> None:
 @on_cluster
 def show(target: "Target", name: Name) -> None:
     """Show a schedule and its next times."""
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.schedules.plans import shown
+    from trireme.schedules.plans import shown
+    from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
     for found in target.schedules().find(name):
@@ -192,9 +184,9 @@ def _apply(
     target: "Target", described: "list[Schedule]", images_file: Path | None, *, dry_run: bool
 ) -> None:
     """Makes, changes or leaves alone schedules; says what before it does it."""
-    from trireme.pipelines import catalog
-    from trireme.pipelines.compiling import images
-    from trireme.pipelines.console import Console
+    from trireme.compiling import images
+    from trireme.pipeline import catalog
+    from trireme.terminal.console import Console
 
     schedules = target.schedules()
     pipelines = [catalog.load(schedule.pipeline) for schedule in described]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.deployment.kinds import check_kind
-from trireme.components.errors import InputError
-from trireme.components.images import PYTORCH
-from trireme.components.signals import from_a_terminal, handled
-from trireme.pipelines.cli.registry import ServedModel
+from trireme.cli.registry import ServedModel
+from trireme.deployment.kinds import check_kind
+from trireme.errors import InputError
+from trireme.images import PYTORCH
+from trireme.process.signals import from_a_terminal, handled
 
 if TYPE_CHECKING:
-    from trireme.components.deployment.model_version import DownloadedModel
-    from trireme.components.deployment.serving import Server
+    from trireme.deployment.model_version import DownloadedModel
+    from trireme.deployment.serving import Server
 
 SHOWN = 1000  # characters of a request or an answer that are shown; more goes to a file, or is cut
 
@@ -52,8 +52,8 @@ def serve(
         _render(model, render, image)
         return
     with handled(_end, from_a_terminal()):
-        from trireme.components.deployment import model_version, serving
-        from trireme.components.training.local.ports import Ports
+        from trireme.deployment import model_version, serving
+        from trireme.runner.local.ports import Ports
 
         with closing(Ports()) as ports, tempfile.TemporaryDirectory(prefix="trireme-") as directory:
             if port:
@@ -67,9 +67,9 @@ def serve(
 
 
 def _render(text: str, kind: str, image: str) -> None:
-    from trireme.components.deployment import manifests, model_version
-    from trireme.components.tracking import store
-    from trireme.components.training.manifests import to_yaml
+    from trireme.deployment import manifests, model_version
+    from trireme.manifests import to_yaml
+    from trireme.tracking import store
 
     check_kind("--render", kind)
     uri = store.use()
@@ -87,7 +87,7 @@ def _render(text: str, kind: str, image: str) -> None:
 
 
 def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.components.deployment import serving, smoke_test
+    from trireme.deployment import serving, smoke_test
 
     request = smoke_test.request(downloaded)
     with serving.started(downloaded.files, port, _shown(verbose)) as server:
@@ -100,7 +100,7 @@ def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
 
 
 def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.components.deployment import serving, smoke_test
+    from trireme.deployment import serving, smoke_test
 
     pairs = smoke_test.expected_answers(downloaded)
     with serving.started(downloaded.files, port, _shown(verbose)) as server:

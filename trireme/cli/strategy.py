@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.tables import table
+from trireme.errors import InputError
+from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
-    from trireme.components.strategy.choose import Choice
-    from trireme.components.strategy.communication import Machines
-    from trireme.components.strategy.model import Transformer
+    from trireme.strategy.choose import Choice
+    from trireme.strategy.communication import Machines
+    from trireme.strategy.model import Transformer
 
 HEAD = ["STRATEGY", "PP", "DP", "TP", "MICRO-BATCH", "CHECKPOINTING", "WEIGHTS", "GRADIENTS"]
 HEAD += ["OPTIMIZER", "ACTIVATIONS", "CHECKPOINTED", "PEAK", "FITS", "WAITING", "BUBBLE", "STEP"]
@@ -58,9 +58,9 @@ def strategy(
     """Show which strategy trains a model: what each needs, how long it waits, and which is best."""
     from dataclasses import replace
 
-    from trireme.components.strategy import choose, reading, words
-    from trireme.components.strategy.memory import STATES, recipe
-    from trireme.components.strategy.model import llama
+    from trireme.strategy import choose, reading, words
+    from trireme.strategy.memory import STATES, recipe
+    from trireme.strategy.model import llama
 
     _one_of("--precision", precision, ["bf16", "fp32"])
     _one_of("--optimizer", optimizer, STATES)
@@ -92,9 +92,9 @@ def _machines(
     nodes: int, devices: int, device: str, own: dict[str, str], precision: str, utilisation: float
 ) -> "Machines":
     """Returns the machines of a known device, and of own values instead of its data sheet's."""
-    from trireme.components.strategy.communication import Machines
-    from trireme.components.strategy.devices import DEVICES
-    from trireme.components.strategy.reading import amount
+    from trireme.strategy.communication import Machines
+    from trireme.strategy.devices import DEVICES
+    from trireme.strategy.reading import amount
 
     values = {name: amount(f"--{name}", text) for name, text in own.items() if text}
     if device:
@@ -132,7 +132,7 @@ def _job(name: str, fields: dict[str, str]) -> None:
 
 
 def _row(choice: "Choice") -> list[str]:
-    from trireme.components.strategy.choose import gigabytes
+    from trireme.strategy.choose import gigabytes
 
     mesh, held, step = choice.mesh, choice.memory, choice.step
     sizes = [held.weights, held.gradients, held.optimizer, *choice.activations, held.peak]

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.targets import registry
-from trireme.pipelines.targets.registry import CLUSTERS, REACH, TARGETS, Option
+from trireme.errors import InputError
+from trireme.targets import registry
+from trireme.targets.registry import CLUSTERS, REACH, TARGETS, Option
 
 PipelineName = Annotated[
     str,
@@ -90,7 +90,7 @@ def _use_workspace(context: typer.Context, name: str) -> str:
     """Makes the fields of a workspace the defaults of a command's other options."""
     if not name:
         return name
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     defaults = saved.workspace(name)
     if "mlflow" in defaults:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import InputError, TriremeError, exit_in_words
-from trireme.components.say import say
-from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-from trireme.pipelines.cli.runs import RunName
-from trireme.pipelines.cli.target import on_target
+from trireme.cli.runs import RunName
+from trireme.cli.target import on_target
+from trireme.errors import InputError, TriremeError, exit_in_words
+from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.text.say import say
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 GRACE = 5.0  # seconds that it gets to end
 EVERY = 5.0  # seconds between two looks for more; it reads its files as often
@@ -48,8 +48,8 @@ def show(name: str, bring: Bring, port: int | None) -> None:
     """Shows event files in TensorBoard, those that come later too, until Ctrl-C."""
     if find_spec("tensorboard") is None:
         raise InputError("tensorboard is not installed: pip install 'trireme[tensorboard]'")
-    from trireme.components.deployment.serving import check_port
-    from trireme.components.training.local.ports import Ports
+    from trireme.deployment.serving import check_port
+    from trireme.runner.local.ports import Ports
 
     with (
         handled(interrupt, from_a_terminal()),
@@ -78,8 +78,8 @@ def show(name: str, bring: Bring, port: int | None) -> None:
 
 
 def _serve(name: str, folder: Path, port: int, bring: Bring | None) -> None:
-    from trireme.components.deployment.serving import HOST, listens
-    from trireme.components.training.local.supervised import supervised
+    from trireme.deployment.serving import HOST, listens
+    from trireme.runner.local.supervised import supervised
 
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder)]
     command += ["--host", HOST, "--port", str(port), "--window_title", name]

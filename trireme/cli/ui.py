@@ -13,15 +13,9 @@ def ui(
     ] = None,
 ) -> None:
     """Open MLflow's UI with the runs of this machine."""
-    from trireme.components.deployment.serving import check_port
-    from trireme.components.home import home, make_home, unwritable
-    from trireme.components.tracking.store import (
-        TRAINING,
-        UI_PORT,
-        check_reachable,
-        default_uri,
-        public,
-    )
+    from trireme.deployment.serving import check_port
+    from trireme.files.home import home, make_home, unwritable
+    from trireme.tracking.store import TRAINING, UI_PORT, check_reachable, default_uri, public
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home())
     if uri.startswith(("http://", "https://")):

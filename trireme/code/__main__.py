@@ -1,16 +1,16 @@
 """Check out a repository from the command line, as a container that runs before a program does.
 
-python -m trireme.components.checkout [--secret NAME] [--directory PATH] URL REVISION DESTINATION
+python -m trireme.code [--secret NAME] [--directory PATH] URL REVISION DESTINATION
 """
 
 import argparse
 from pathlib import Path
 
-from trireme.components.checkout.git import checkout
-from trireme.components.step import last_words
+from trireme.code.git import checkout
+from trireme.tracked_step import last_words
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m trireme.components.checkout")
+    parser = argparse.ArgumentParser(prog="python -m trireme.code")
     parser.add_argument("--secret", default="")
     parser.add_argument("--directory", default="")
     parser.add_argument("url")

@@ -3,17 +3,18 @@
 import hashlib
 import importlib.metadata
 import shutil
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 
-from trireme.components.errors import InputError
-from trireme.components.secrets import DEFAULTS
-from trireme.components.workspace import written_whole
+from trireme.credentials.secrets import DEFAULTS
+from trireme.errors import InputError
+from trireme.files.workspace import written_whole
 
 URL = "builtin://trainers"
 """What is recorded as the place where the code is from."""
 
-TRAINERS = Path(__file__).resolve().parents[1] / "trainers"
-PLACE = PurePosixPath("components/trainers")
+TRAINERS = Path(next(iter(import_module("trireme.trainers").__path__)))
+PLACE = PurePosixPath("trainers")
 """Where they are in CODE_DIR, as in Trireme's own repository."""
 
 

@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trireme.components.checkout import shadow, snapshot, tree
-from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git, must
-from trireme.components.dataset.progress import in_words
-from trireme.components.errors import InputError
-from trireme.components.say import say
+from trireme.code import shadow, snapshot, tree
+from trireme.code import url as urls
+from trireme.code.command import git, must
+from trireme.errors import InputError
+from trireme.text.say import say
+from trireme.text.units import in_words
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
+    from trireme.kubernetes.connection import Cluster
 
 LIMIT = 100 << 20  # bytes
 CONFIG_MAP_LIMIT = 700_000  # bytes; base64 makes a third more of them, and 1 MiB is the most
@@ -144,8 +144,8 @@ def keep(bundle: Bundle, connect: "Callable[[], Cluster]") -> None:
     Args:
         connect: Returns the cluster with the namespace of the run, for a ConfigMap.
     """
-    from trireme.components.kubernetes.errors import AlreadyThere
-    from trireme.components.kubernetes.resources import CONFIG_MAPS
+    from trireme.kubernetes.errors import AlreadyThere
+    from trireme.kubernetes.resources import CONFIG_MAPS
 
     if bundle.place == MLFLOW:
         _keep_in_mlflow(bundle)
@@ -169,9 +169,9 @@ def _download(place: str, commit: str, file: Path) -> None:
     if place == MLFLOW:
         _from_mlflow(commit, file)
         return
-    from trireme.components.kubernetes.connection import PATIENCE, Cluster
-    from trireme.components.kubernetes.errors import NotFound
-    from trireme.components.kubernetes.resources import CONFIG_MAPS
+    from trireme.kubernetes.connection import PATIENCE, Cluster
+    from trireme.kubernetes.errors import NotFound
+    from trireme.kubernetes.resources import CONFIG_MAPS
 
     cluster = Cluster(patience=PATIENCE)
     name = config_map(commit)
@@ -186,8 +186,8 @@ def _download(place: str, commit: str, file: Path) -> None:
 
 
 def _from_mlflow(commit: str, file: Path) -> None:
-    from trireme.components.tracking import store
-    from trireme.components.tracking.client import client
+    from trireme.tracking import store
+    from trireme.tracking.client import client
 
     store.use()
     experiments = client.experiment_ids()
@@ -202,8 +202,8 @@ def _from_mlflow(commit: str, file: Path) -> None:
 
 
 def _keep_in_mlflow(bundle: Bundle) -> None:
-    from trireme.components.tracking import runs, store
-    from trireme.components.tracking.client import client
+    from trireme.tracking import runs, store
+    from trireme.tracking.client import client
 
     store.use()
     experiment = client.get_experiment_by_name(EXPERIMENT)

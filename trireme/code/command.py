@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from trireme.components.checkout.credentials import Access
-from trireme.components.checkout.failures import is_fault, reason
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.say import say
+from trireme.code.credentials import Access
+from trireme.code.failures import is_fault, reason
+from trireme.errors import InputError, TriremeError
+from trireme.text.say import say
 
 TIME_LIMIT = 3600  # seconds that one git command may take; one that stalls ends long before
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts

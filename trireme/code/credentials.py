@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from trireme.components import secrets
-from trireme.components.checkout.url import Server, is_local, server
-from trireme.components.errors import InputError
+from trireme.code.url import Server, is_local, server
+from trireme.credentials import secrets
+from trireme.errors import InputError
 
 KEYS = ("username", "password", "ssh-privatekey", "known_hosts")
 

@@ -2,9 +2,9 @@
 
 import re
 
-from trireme.components import certificates
-from trireme.components.checkout.url import server
-from trireme.components.errors import InputError, TriremeError
+from trireme.code.url import server
+from trireme.credentials import certificates
+from trireme.errors import InputError, TriremeError
 
 _FAULT = re.compile(
     r"requested URL returned error: (429|5\d\d)|HTTP (429|5\d\d)|timed? ?out|too slow|"

@@ -4,16 +4,16 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trireme.components import secrets
-from trireme.components.checkout import builtin, bundle, repository, shadow, snapshot, tree
-from trireme.components.checkout import revision as revisions
-from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import LOCAL_ACCESS, git, must
-from trireme.components.checkout.repository import Found, Origin
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.say import say
-from trireme.components.tracking import journal
-from trireme.components.workspace import written_whole
+from trireme.code import builtin, bundle, repository, shadow, snapshot, tree
+from trireme.code import revision as revisions
+from trireme.code import url as urls
+from trireme.code.command import LOCAL_ACCESS, git, must
+from trireme.code.repository import Found, Origin
+from trireme.credentials import secrets
+from trireme.errors import InputError, TriremeError
+from trireme.files.workspace import written_whole
+from trireme.text.say import say
+from trireme.tracking import journal
 
 LIMIT = 1 << 20  # bytes of a difference that are kept
 
@@ -129,7 +129,7 @@ def checkout(
             reference trainers that this package carries.
         revision: A branch, a tag, or a full or short commit id. Empty: the remote's ``HEAD``.
         secret: The name of the Secret that opens a private repository, with the keys in
-            ``trireme.components.checkout.credentials.KEYS``. Empty: whatever git finds on this
+            ``trireme.code.credentials.KEYS``. Empty: whatever git finds on this
             machine.
         directory: A directory in the repository, which is what the caller wants of it.
     """

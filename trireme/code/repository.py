@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.checkout import credentials, shadow
-from trireme.components.checkout import revision as revisions
-from trireme.components.checkout.command import git, must, patiently
-from trireme.components.checkout.credentials import Access
-from trireme.components.checkout.failures import is_not_there, unreadable
-from trireme.components.errors import InputError
+from trireme.code import credentials, shadow
+from trireme.code import revision as revisions
+from trireme.code.command import git, must, patiently
+from trireme.code.credentials import Access
+from trireme.code.failures import is_not_there, unreadable
+from trireme.errors import InputError
 
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
 _DEPTHS = (50, 500, 5000)  # commits from each branch and tag, before all of them

@@ -2,7 +2,7 @@
 
 import re
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 _ACCEPTED = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]*")  # what git allows in a name
 _COMMIT = re.compile(r"[0-9a-fA-F]{40}")

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git, must
-from trireme.components.errors import InputError
+from trireme.code import url as urls
+from trireme.code.command import git, must
+from trireme.errors import InputError
 
 _HARMLESS = (
     *("core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode"),

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trireme.components.checkout import shadow
-from trireme.components.checkout import url as urls
-from trireme.components.checkout.command import git, must
-from trireme.components.checkout.tree import NO_LFS, check_targets
-from trireme.components.dataset.progress import in_words
-from trireme.components.errors import InputError
-from trireme.components.home import in_a_pod
+from trireme.code import shadow
+from trireme.code import url as urls
+from trireme.code.command import git, must
+from trireme.code.tree import NO_LFS, check_targets
+from trireme.data.progress import in_words
+from trireme.errors import InputError
+from trireme.files.home import in_a_pod
 
 LIMIT = 100 << 20  # bytes of files that are not committed
 

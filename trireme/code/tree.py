@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trireme.components.checkout import shadow, url
-from trireme.components.checkout.command import git, must, patiently
-from trireme.components.checkout.failures import reason, unreadable
-from trireme.components.checkout.repository import Origin, fetch
-from trireme.components.errors import InputError
+from trireme.code import shadow, url
+from trireme.code.command import git, must, patiently
+from trireme.code.failures import reason, unreadable
+from trireme.code.repository import Origin, fetch
+from trireme.errors import InputError
 
 _IN_PARALLEL = "checkout.workers=4"  # a NAS answers each write slowly, but many at once
 _FILE, _LINK, _SUBMODULE = "100644", "120000", "160000"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from trireme.components.errors import InputError
-from trireme.components.home import in_a_pod
+from trireme.errors import InputError
+from trireme.files.home import in_a_pod
 
 _HOST = r"(?P<host>\w[\w.-]*|\[[0-9A-Fa-f:.]+\])"
 _USER = r"(\w[\w.+-]*@)"

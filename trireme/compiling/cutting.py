@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from trireme.components.errors import InputError
-from trireme.components.packages.use import AGAIN
+from trireme.errors import InputError
 from trireme.graph.changing import Draft, set_variables
-from trireme.pipelines.pipeline import Pipeline
+from trireme.packages.use import AGAIN
+from trireme.pipeline.pipeline import Pipeline
 
 SUFFIX = "-reproduction"
 """What the name of a pipeline gets: a version of its own name would be what its schedules run."""

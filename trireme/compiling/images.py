@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trireme.components import images, yaml_text
-from trireme.components.errors import InputError
+from trireme import images
+from trireme.errors import InputError
 from trireme.graph.changing import with_texts
-from trireme.pipelines.pipeline import Pipeline
+from trireme.pipeline.pipeline import Pipeline
+from trireme.text import yaml_text
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
 _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")

@@ -9,10 +9,10 @@ from typing import Any
 
 from kfp import kubernetes
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph import writing
 from trireme.graph.changing import Draft
-from trireme.pipelines.pipeline import Pipeline
+from trireme.pipeline.pipeline import Pipeline
 
 
 def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:

@@ -7,20 +7,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trireme.components.checkout import bundle
-from trireme.components.checkout import url as urls
-from trireme.components.dataset import volumes
-from trireme.components.errors import InputError
-from trireme.components.packages.use import AGAIN
-from trireme.pipelines import catalog, packages
-from trireme.pipelines.compiling import images as pins
-from trireme.pipelines.compiling import ir
-from trireme.pipelines.compiling import shape as shapes
-from trireme.pipelines.compiling.loops import limited
-from trireme.pipelines.pipeline import Pipeline
+from trireme.code import bundle
+from trireme.code import url as urls
+from trireme.compiling import images as pins
+from trireme.compiling import ir
+from trireme.compiling import shape as shapes
+from trireme.compiling.loops import limited
+from trireme.data import volumes
+from trireme.errors import InputError
+from trireme.packages.use import AGAIN
+from trireme.pipeline import catalog, packages
+from trireme.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
+    from trireme.kubernetes.connection import Cluster
 
 
 PACKAGES = {

@@ -1,6 +1,6 @@
 """How many steps of a loop run at once, which kfp fixes when a pipeline is compiled."""
 
-from trireme.pipelines.pipeline import Pipeline
+from trireme.pipeline.pipeline import Pipeline
 
 AT_ONCE = "at_once"
 """The input of a step which lists as many items as run at once, as a sweep's ``plan`` does."""

@@ -11,11 +11,11 @@ from typing import Any, Self
 from kfp import kubernetes
 from pydantic import model_validator
 
-from trireme.components import yaml_text
-from trireme.components.errors import InputError
-from trireme.components.strict_model import StrictModel
-from trireme.components.training.description.fields import Toleration
-from trireme.components.training.description.values import (
+from trireme.compiling.ir import configured
+from trireme.errors import InputError
+from trireme.graph.changing import Draft, set_variables
+from trireme.job.fields import Toleration
+from trireme.job.values import (
     AbsolutePath,
     Bytes,
     Cpu,
@@ -26,9 +26,9 @@ from trireme.components.training.description.values import (
     SecretKey,
     VariableName,
 )
-from trireme.graph.changing import Draft, set_variables
-from trireme.pipelines.compiling.ir import configured
-from trireme.pipelines.pipeline import Pipeline
+from trireme.pipeline.pipeline import Pipeline
+from trireme.strict_model import StrictModel
+from trireme.text import yaml_text
 
 ALL = "*"
 LONGEST_LABEL = 63  # letters of the name of a pod's volume

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trireme.components import yaml_text
-from trireme.components.cost import table
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import is_gpu
-from trireme.components.kubernetes.spot import is_spot
-from trireme.components.strict_model import StrictModel
+from trireme.cost import table
+from trireme.errors import InputError
+from trireme.kubernetes.amounts import is_gpu
+from trireme.kubernetes.spot import is_spot
+from trireme.strict_model import StrictModel
+from trireme.text import yaml_text
 
 GIB = 2**30
 

@@ -9,13 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trireme.components.cost import table
-from trireme.components.errors import TriremeError
-from trireme.components.home import in_a_pod
-from trireme.components.tracking import journal
+from trireme.cost import table
+from trireme.errors import TriremeError
+from trireme.files.home import in_a_pod
+from trireme.tracking import journal
 
 if TYPE_CHECKING:
-    from trireme.components.cost.prices import Prices
+    from trireme.cost.prices import Prices
 
 PATIENCE = 15.0  # seconds that an API server may be away when a step asks it what it has
 
@@ -30,7 +30,7 @@ def counted(workspace: Path, step: str, is_one_of_many: bool = False) -> Iterato
     if table.file() is None:
         yield
         return
-    from trireme.components.cost import prices
+    from trireme.cost import prices
 
     known = prices.read()
     assert known
@@ -80,9 +80,9 @@ def _seconds() -> float:
 
 def _requested() -> tuple[dict[str, Decimal], dict[str, str]]:
     """Returns what this container requests, and where its pod may run; nothing if not allowed."""
-    from trireme.components.kubernetes.amounts import amounts
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.kubernetes.owner import this_pod
+    from trireme.kubernetes.amounts import amounts
+    from trireme.kubernetes.connection import Cluster
+    from trireme.kubernetes.owner import this_pod
 
     with suppress(TriremeError):
         spec = this_pod(Cluster(patience=PATIENCE))["spec"]

@@ -6,7 +6,7 @@ Apart from what reads it, so that a step without one loads nothing for it.
 import math
 from pathlib import Path
 
-from trireme.components.home import home, mounted
+from trireme.files.home import home, mounted
 
 NAME = "prices.yaml"
 """The file, in Trireme's data directory; also the key in the ConfigMap."""

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trireme.components.errors import InputError
-from trireme.components.home import home, mounted
+from trireme.errors import InputError
+from trireme.files.home import home, mounted
 
 MOUNTS = Path("/var/run/secrets/trireme")
 """Where pods have their Secrets, in a directory for each purpose."""

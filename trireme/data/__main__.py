@@ -1,6 +1,6 @@
 """Stage a dataset from the command line, as a container that runs before a program does.
 
-python -m trireme.components.dataset DATASET DIRECTORY [CACHE]
+python -m trireme.data DATASET DIRECTORY [CACHE]
 
 DATASET is a URI, or a description in JSON.
 """
@@ -8,9 +8,9 @@ DATASET is a URI, or a description in JSON.
 import sys
 from pathlib import Path
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.staging import stage
-from trireme.components.step import last_words
+from trireme.data.description import Dataset
+from trireme.data.staging import stage
+from trireme.tracked_step import last_words
 
 if __name__ == "__main__":
     with last_words():

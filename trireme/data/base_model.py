@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trireme.components.dataset import mounted
-from trireme.components.dataset.description import Dataset, check_here, described
-from trireme.components.dataset.sources import source_of
-from trireme.components.dataset.staging import Staged, cache_of, stage
-from trireme.components.errors import TriremeError
+from trireme.data import mounted
+from trireme.data.description import Dataset, check_here, described
+from trireme.data.sources import source_of
+from trireme.data.staging import Staged, cache_of, stage
+from trireme.errors import TriremeError
 
 PLACE = "base_model"
 """Where it is in the run workspace."""

@@ -17,20 +17,21 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from trireme.components.dataset.cache_entry import CacheEntry, Staged
-from trireme.components.dataset.copy_journal import CopyJournal
-from trireme.components.dataset.copying import Copy, Known
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, dataset_hash
-from trireme.components.dataset.folders import open_folders, remove, remove_unlisted
-from trireme.components.dataset.listing import Entry, chosen
-from trireme.components.dataset.lock import locked
-from trireme.components.dataset.patterns import selector
-from trireme.components.dataset.progress import Progress, in_words
-from trireme.components.dataset.sources import Source, SourceFailed, source_of
-from trireme.components.dataset.uri import NONE, STORES, local
-from trireme.components.errors import InputError
-from trireme.components.say import say
+from trireme.data.cache_entry import CacheEntry, Staged
+from trireme.data.copy_journal import CopyJournal
+from trireme.data.copying import Copy, Known
+from trireme.data.description import Dataset
+from trireme.data.fingerprint import BLOCK, dataset_hash
+from trireme.data.folders import open_folders, remove, remove_unlisted
+from trireme.data.listing import Entry, chosen
+from trireme.data.lock import locked
+from trireme.data.patterns import selector
+from trireme.data.progress import Progress
+from trireme.data.sources import Source, SourceFailed, source_of
+from trireme.data.uri import NONE, STORES, local
+from trireme.errors import InputError
+from trireme.text.say import say
+from trireme.text.units import in_words
 
 
 def fetch(dataset: Dataset, cache: Path) -> Staged:

@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.dataset.copying import Known
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.folders import close_folders, remove
-from trireme.components.dataset.listing import Entry, packed, unpacked
-from trireme.components.dataset.sources import SourceFailed
-from trireme.components.errors import TriremeError
+from trireme.data.copying import Known
+from trireme.data.description import Dataset
+from trireme.data.folders import close_folders, remove
+from trireme.data.listing import Entry, packed, unpacked
+from trireme.data.sources import SourceFailed
+from trireme.errors import TriremeError
 
 _FULL = {
     errno.ENOSPC: "there is no space left",

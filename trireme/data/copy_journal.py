@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import Self
 
-from trireme.components.dataset.listing import Entry, packed, unpacked
+from trireme.data.listing import Entry, packed, unpacked
 
 _RECORD = struct.Struct("<QQ32s")
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trireme.components.dataset.copy_journal import CopyJournal
-from trireme.components.dataset.fingerprint import BLOCK, block_hash, blocks, file_hash
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.progress import Progress
-from trireme.components.dataset.sources import Fault, Source, SourceFailed
-from trireme.components.whole_file import NO_LINKS
+from trireme.data.copy_journal import CopyJournal
+from trireme.data.fingerprint import BLOCK, block_hash, blocks, file_hash
+from trireme.data.listing import Entry
+from trireme.data.progress import Progress
+from trireme.data.sources import Fault, Source, SourceFailed
+from trireme.files.whole_file import NO_LINKS
 
 TRIES = 5  # for one block, beyond what the source's own library does
 PAUSE = 0.5  # seconds before the second try; doubled every time

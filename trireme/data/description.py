@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
-from trireme.components import secrets
-from trireme.components.dataset import uri as uris
-from trireme.components.dataset.patterns import Excluded, Included
-from trireme.components.dataset.uri import CLAIM, MOUNTED, STORES, Place
-from trireme.components.errors import InputError
-from trireme.components.json_values import whole
-from trireme.components.strict_model import StrictModel, dotted
+from trireme.credentials import secrets
+from trireme.data import uri as uris
+from trireme.data.patterns import Excluded, Included
+from trireme.data.uri import CLAIM, MOUNTED, STORES, Place
+from trireme.errors import InputError
+from trireme.strict_model import StrictModel, dotted
+from trireme.text.json_values import whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")

@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from trireme.components.dataset.listing import Entry, encoded
-from trireme.components.dataset.sources import PIECE
-from trireme.components.dataset.sources.local import READERS
+from trireme.data.listing import Entry, encoded
+from trireme.data.sources import PIECE
+from trireme.data.sources.local import READERS
 
 BLOCK = 1 << 24
 

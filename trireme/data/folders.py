@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from trireme.components.dataset.listing import Entry
+from trireme.data.listing import Entry
 
 
 def open_folders(tree: Path) -> None:

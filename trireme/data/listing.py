@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 LONGEST_NAME = 255  # bytes that a file system takes
 LONGEST_PATH = 3500  # bytes that, with the cache's own path, stay below PATH_MAX

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from trireme.components.dataset import volumes
-from trireme.components.dataset.cache_entry import Staged
-from trireme.components.dataset.description import Dataset, refuse_mounted
-from trireme.components.dataset.fingerprint import of_content, of_times
-from trireme.components.dataset.listing import in_order
-from trireme.components.dataset.sources.local import files_of
-from trireme.components.errors import InputError
-from trireme.components.home import in_a_pod
+from trireme.data import volumes
+from trireme.data.cache_entry import Staged
+from trireme.data.description import Dataset, refuse_mounted
+from trireme.data.fingerprint import of_content, of_times
+from trireme.data.listing import in_order
+from trireme.data.sources.local import files_of
+from trireme.errors import InputError
+from trireme.files.home import in_a_pod
 
 
 def check_claim(dataset: Dataset, claims: Collection[str]) -> None:

@@ -5,8 +5,9 @@ import sys
 import threading
 import time
 
+from trireme.text.units import clock, in_words
+
 TERMINAL, PLAIN = 0.2, 1.0  # seconds between two lines, redrawn or one below the other
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Progress:
@@ -46,18 +47,3 @@ class Progress:
         )
         sys.stderr.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
         sys.stderr.flush()
-
-
-def in_words(size: float) -> str:
-    """Returns a number of bytes as a person reads it, as in ``1.5 GiB``."""
-    unit = 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def clock(seconds: float) -> str:
-    """Returns seconds as on a clock, as in ``1:02:03``."""
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

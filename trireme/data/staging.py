@@ -4,14 +4,14 @@ import os
 import uuid
 from pathlib import Path
 
-from trireme.components.dataset import mounted, volumes
-from trireme.components.dataset.cache import fetch
-from trireme.components.dataset.cache_entry import Staged
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.folders import open_folders, remove
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.home import home, in_a_pod
-from trireme.components.tracking import journal
+from trireme.data import mounted, volumes
+from trireme.data.cache import fetch
+from trireme.data.cache_entry import Staged
+from trireme.data.description import Dataset
+from trireme.data.folders import open_folders, remove
+from trireme.errors import InputError, TriremeError
+from trireme.files.home import home, in_a_pod
+from trireme.tracking import journal
 
 
 def cache_of(workspace: Path) -> Path:

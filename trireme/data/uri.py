@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 NONE = "builtin://none"
 """The dataset of programs that bring their own data: no files, so that DATA_DIR is empty."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.uri import CLAIM, Place
-from trireme.components.errors import InputError
+from trireme.data.description import Dataset
+from trireme.data.uri import CLAIM, Place
+from trireme.errors import InputError
 
 SHARED = Path("/var/lib/trireme")
 """Below this a pipeline's pods have what other runs see, too; training only reads it."""

@@ -7,25 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.deployment import (
-    manifests,
-    model_version,
-    objects,
-    release,
-    rollout,
-    smoke_test,
-)
-from trireme.components.deployment.kinds import check_kind
-from trireme.components.deployment.model_version import DownloadedModel
-from trireme.components.deployment.release import Plan
-from trireme.components.deployment.scoring_client import (
-    DATATYPES,
-    OpenInferenceClient,
-    ScoringClient,
-)
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.tracking import store
+from trireme.deployment import manifests, model_version, objects, release, rollout, smoke_test
+from trireme.deployment.kinds import check_kind
+from trireme.deployment.model_version import DownloadedModel
+from trireme.deployment.release import Plan
+from trireme.deployment.scoring_client import DATATYPES, OpenInferenceClient, ScoringClient
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.tracking import store
 
 TIMEOUT = 600  # seconds
 # https://github.com/SeldonIO/MLServer/blob/1.7.1/runtimes/mlflow/mlserver_mlflow/metadata.py

@@ -1,6 +1,6 @@
 """The ways in which a registered model is deployed."""
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 KINDS = {"deployment": ("Deployment", "Service"), "kserve": ("InferenceService",)}
 """The ways in which a cluster serves a model, and the kinds of objects that do."""

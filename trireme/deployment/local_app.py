@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trireme.components.deployment.serving import BODY_LIMIT, NAMES
+from trireme.deployment.serving import BODY_LIMIT, NAMES
 
 
 def make() -> Any:

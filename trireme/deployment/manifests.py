@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.errors import InputError
-from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.store import public
+from trireme.deployment.model_version import ModelVersion
+from trireme.errors import InputError
+from trireme.tracking.environment import SECRET
+from trireme.tracking.store import public
 
 PORT = 8080
 SMOKE_TEST = 30  # seconds that a new pod has to be ready before an old one is ended

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import store
-from trireme.components.tracking.registry import CHAMPION
-from trireme.components.tracking.store import public, reason_of
+from trireme.errors import InputError, TriremeError
+from trireme.tracking import store
+from trireme.tracking.registry import CHAMPION
+from trireme.tracking.store import public, reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

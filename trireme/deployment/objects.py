@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.deployment.manifests import MODEL
-from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes import access
-from trireme.components.kubernetes.access import Right
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.patience import wait_for
+from trireme.deployment.manifests import MODEL
+from trireme.deployment.model_version import ModelVersion
+from trireme.errors import InputError, TriremeError
+from trireme.kubernetes import access
+from trireme.kubernetes.access import Right
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, NotFound
+from trireme.kubernetes.resources import PODS, Resource
+from trireme.process.patience import wait_for
 
 Manifest = dict[str, Any]
 

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.log_tail import log_tail
-from trireme.components.kubernetes.pods import exit_words, is_running, joined
+from trireme.errors import TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.log_tail import log_tail
+from trireme.kubernetes.pods import exit_words, is_running, joined
 
 Pod = dict[str, Any]
 

@@ -8,15 +8,15 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-from trireme.components.deployment import objects
-from trireme.components.deployment.model_version import ModelVersion
-from trireme.components.deployment.objects import Manifest, named
-from trireme.components.deployment.pod_problems import Pod
-from trireme.components.deployment.rollout import Rollout, RolloutStatus, Superseded
-from trireme.components.deployment.smoke_test import Agreement, Expected, Predicting, compare
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.signals import from_a_terminal, handled
+from trireme.deployment import objects
+from trireme.deployment.model_version import ModelVersion
+from trireme.deployment.objects import Manifest, named
+from trireme.deployment.pod_problems import Pod
+from trireme.deployment.rollout import Rollout, RolloutStatus, Superseded
+from trireme.deployment.smoke_test import Agreement, Expected, Predicting, compare
+from trireme.errors import InputError, TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.process.signals import from_a_terminal, handled
 
 RESTORING = 120.0  # seconds that are waited for the version before to be back
 

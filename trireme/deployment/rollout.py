@@ -4,18 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from trireme.components.deployment.objects import (
-    POLL,
-    REPLICA_SETS,
-    REVISION,
-    Manifest,
-    find,
-    named,
-)
-from trireme.components.deployment.pod_problems import UNCREATED, Pod, PodProblem, describe, worst
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import PODS
+from trireme.deployment.objects import POLL, REPLICA_SETS, REVISION, Manifest, find, named
+from trireme.deployment.pod_problems import UNCREATED, Pod, PodProblem, describe, worst
+from trireme.errors import TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import PODS
 
 
 class NotReady(TriremeError):

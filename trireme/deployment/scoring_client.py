@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from trireme.components.deployment.manifests import PORT, SMOKE_TEST
-from trireme.components.deployment.pod_problems import Pod
-from trireme.components.deployment.serving import ServingFailed
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import PODS
+from trireme.deployment.manifests import PORT, SMOKE_TEST
+from trireme.deployment.pod_problems import Pod
+from trireme.deployment.serving import ServingFailed
+from trireme.errors import TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import PODS
 
 SHOWN = 200  # characters of an answer that is none
 PATIENCE = 15.0  # seconds that a pod which is ready may not answer

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
-from trireme.components.errors import InputError, TriremeError, exit_in_words
-from trireme.components.home import home, make_home, unwritable
-from trireme.components.packages.install import of_model
-from trireme.components.training.local.supervised import supervised
+from trireme.errors import InputError, TriremeError, exit_in_words
+from trireme.files.home import home, make_home, unwritable
+from trireme.packages.install import of_model
+from trireme.runner.local.supervised import supervised
 
 if TYPE_CHECKING:
     import requests
@@ -36,7 +36,7 @@ TAIL = 20  # lines of its log that are shown when it ends by itself
 
 JSON = {"Content-Type": "application/json"}
 
-APP = ("--factory", "trireme.components.deployment.local_app:make")
+APP = ("--factory", "trireme.deployment.local_app:make")
 
 # A model's code is somebody's, and needs no way to the registry it came from.
 _WITHHELD = ("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_")

@@ -9,15 +9,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from trireme.components.deployment.model_version import DownloadedModel, ModelVersion
-from trireme.components.deployment.serving import BODY_LIMIT, ServingFailed
-from trireme.components.errors import InputError
-from trireme.components.evaluation.held_out import held_out, predict_in_batches
-from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.export.agreement import allowed, largest
-from trireme.components.export.packaging import SAMPLE
-from trireme.components.home import home
-from trireme.components.training.result.trained import NotLoadable
+from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.serving import BODY_LIMIT, ServingFailed
+from trireme.errors import InputError
+from trireme.evaluation.held_out import held_out, predict_in_batches
+from trireme.evaluation.onnx_file import load_onnx
+from trireme.exporting.agreement import allowed, largest
+from trireme.exporting.packaging import SAMPLE
+from trireme.files.home import home
+from trireme.result.trained import NotLoadable
 
 SAMPLES = 64  # held-out samples that are sent
 BATCH = 16  # samples in one request, where they are small

@@ -5,21 +5,22 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from trireme.components import images, secrets
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import nodes, pods
-from trireme.components.kubernetes.access import may
-from trireme.components.kubernetes.amounts import shown
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, Refused
-from trireme.components.kubernetes.resources import PODS, WORKFLOWS, Resource
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training.cluster.checks import Verdict as Seen
-from trireme.components.training.cluster.checks import is_there
-from trireme.components.training.cluster.usage import POD_METRICS
-from trireme.components.training.frameworks import KINDS
-from trireme.components.training.manifests.references import Needed
-from trireme.pipelines.doctor import Fact, Verdict, ok
+from trireme import images
+from trireme.credentials import secrets
+from trireme.doctor import Fact, Verdict, ok
+from trireme.errors import TriremeError
+from trireme.frameworks import KINDS
+from trireme.kubernetes import nodes, pods
+from trireme.kubernetes.access import may
+from trireme.kubernetes.amounts import shown
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, Refused
+from trireme.kubernetes.resources import PODS, WORKFLOWS, Resource
+from trireme.manifests.references import Needed
+from trireme.runner.cluster.checks import Verdict as Seen
+from trireme.runner.cluster.checks import is_there
+from trireme.runner.cluster.usage import POD_METRICS
+from trireme.tracking.environment import SECRET
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")

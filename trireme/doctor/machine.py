@@ -9,13 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from trireme.components import extras
-from trireme.components.errors import InputError
-from trireme.components.home import home
-from trireme.components.processes import check_proc
-from trireme.components.tracking import machine, store
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.pipelines.doctor import Fact, Verdict, ok
+from trireme.doctor import Fact, Verdict, ok
+from trireme.errors import InputError
+from trireme.files.home import home
+from trireme.frameworks import FRAMEWORKS
+from trireme.process import extras
+from trireme.process.processes import check_proc
+from trireme.tracking import machine, store
 
 PROGRAMS = {
     "git": ("git", "code is checked out with it"),

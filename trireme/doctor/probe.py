@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
-from trireme.components import images
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Refused
-from trireme.components.kubernetes.log_tail import log_tail
-from trireme.components.kubernetes.resources import CONFIG_MAPS, PODS, Resource
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training.cluster.checks import Finding, Verdict
+from trireme import images
+from trireme.errors import TriremeError
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Refused
+from trireme.kubernetes.log_tail import log_tail
+from trireme.kubernetes.resources import CONFIG_MAPS, PODS, Resource
+from trireme.runner.cluster.checks import Finding, Verdict
+from trireme.tracking.environment import SECRET
 
 LIMIT = 600  # seconds in which all images have to be there
 UNSCHEDULABLE = 20.0  # seconds that it may find no node
@@ -100,7 +100,7 @@ def _pod(wanted: list[str], account: str) -> dict[str, Any]:
     asks = {
         "name": MLFLOW,
         "image": ours,
-        "command": ["python", "-m", "trireme.components.tracking.probe"],
+        "command": ["python", "-m", "trireme.tracking.probe"],
         "envFrom": [{"secretRef": {"name": SECRET, "optional": True}}],
         "resources": _resources("1Gi"),
     }

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.figures import are_probabilities
+from trireme.evaluation.figures import are_probabilities
 
 PART = 1 << 25  # bytes of the probabilities that are there at a time
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from trireme.components.evaluation.answers import Answers
-from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import (
+from trireme.evaluation.answers import Answers
+from trireme.evaluation.bootstrap import interval, resampled
+from trireme.evaluation.figures import (
     FEW,
     NO_NUMBERS,
     WORST,
@@ -14,8 +14,8 @@ from trireme.components.evaluation.figures import (
     Score,
     Worst,
 )
-from trireme.components.evaluation.roc import Roc, roc
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation.roc import Roc, roc
+from trireme.result.trained import NotLoadable
 
 SCORE = Score("accuracy", 100, "points")
 

@@ -24,17 +24,18 @@ from pathlib import Path
 
 import numpy as np
 
-from trireme.components import json_values, left_files
-from trireme.components.errors import InputError, StepFailed, exit_in_words
-from trireme.components.evaluation.figure_names import words
-from trireme.components.evaluation.figures import Evaluation, Score
-from trireme.components.evaluation.options import CustomEvaluation, outside
-from trireme.components.evaluation.source import Source
-from trireme.components.tracking import environment
-from trireme.components.training.failed_replica import TAIL
-from trireme.components.training.inputs import BASE_MODEL
-from trireme.components.training.result.trained import NotLoadable
-from trireme.components.variables import expand
+from trireme.errors import InputError, StepFailed, exit_in_words
+from trireme.evaluation.figure_names import words
+from trireme.evaluation.figures import Evaluation, Score
+from trireme.evaluation.options import CustomEvaluation, outside
+from trireme.evaluation.source import Source
+from trireme.files import left_files
+from trireme.result.trained import NotLoadable
+from trireme.runner.failed_replica import TAIL
+from trireme.runner.inputs import BASE_MODEL
+from trireme.text import json_values
+from trireme.text.variables import expand
+from trireme.tracking import environment
 
 PICTURES = (".png", ".svg")
 

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trireme.components import left_files
-from trireme.components.dataset import base_model
-from trireme.components.errors import StepFailed
-from trireme.components.evaluation import custom
-from trireme.components.evaluation import report as page
-from trireme.components.evaluation.figures import Evaluation
-from trireme.components.evaluation.gate import (
+from trireme.data import base_model
+from trireme.errors import StepFailed
+from trireme.evaluation import custom
+from trireme.evaluation import report as page
+from trireme.evaluation.figures import Evaluation
+from trireme.evaluation.gate import (
     BETTER,
     Comparison,
     Judged,
@@ -22,16 +21,17 @@ from trireme.components.evaluation.gate import (
     compare,
     judge,
 )
-from trireme.components.evaluation.held_out import held_out
-from trireme.components.evaluation.kinds import class_names, measure
-from trireme.components.evaluation.onnx_file import load_onnx
-from trireme.components.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
-from trireme.components.evaluation.source import Source
-from trireme.components.evaluation.trials import results
-from trireme.components.tracking import journal, registry
-from trireme.components.tracking.registry import CHAMPION, Champion
-from trireme.components.training.result.load import framework_of
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation.held_out import held_out
+from trireme.evaluation.kinds import class_names, measure
+from trireme.evaluation.onnx_file import load_onnx
+from trireme.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
+from trireme.evaluation.source import Source
+from trireme.evaluation.trials import results
+from trireme.files import left_files
+from trireme.result.load import framework_of
+from trireme.result.trained import NotLoadable
+from trireme.tracking import journal, registry
+from trireme.tracking.registry import CHAMPION, Champion
 
 
 class _Evaluated(NamedTuple):

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.evaluation.bootstrap import paired_interval, resampled
-from trireme.components.evaluation.figure_names import words
-from trireme.components.evaluation.figures import Evaluation, Score
-from trireme.components.evaluation.options import MIN_ACCURACY, Gate
+from trireme.evaluation.bootstrap import paired_interval, resampled
+from trireme.evaluation.figure_names import words
+from trireme.evaluation.figures import Evaluation, Score
+from trireme.evaluation.options import MIN_ACCURACY, Gate
 
 KNOWN = 12  # figures that are named when another is asked for
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trireme.components.plain import plain
-from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import NotLoadable, Predict
+from trireme.plain import plain
+from trireme.result.trained import NotLoadable, Predict
+from trireme.trainers import splits
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""

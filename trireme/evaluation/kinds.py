@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from trireme.components import json_values
-from trireme.components.evaluation.classification import Classification
-from trireme.components.evaluation.held_out import HeldOut, batches, outputs_of
-from trireme.components.evaluation.language import Language
-from trireme.components.evaluation.regression import Regression
-from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import NotLoadable, Predict
+from trireme.evaluation.classification import Classification
+from trireme.evaluation.held_out import HeldOut, batches, outputs_of
+from trireme.evaluation.language import Language
+from trireme.evaluation.regression import Regression
+from trireme.result.trained import NotLoadable, Predict
+from trireme.text import json_values
+from trireme.trainers import splits
 
 Measure = Classification | Regression | Language
 

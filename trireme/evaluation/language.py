@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import (
+from trireme.evaluation.bootstrap import interval, resampled
+from trireme.evaluation.figures import (
     NO_NUMBERS,
     WORST,
     Chart,
@@ -14,8 +14,8 @@ from trireme.components.evaluation.figures import (
     Worst,
     are_probabilities,
 )
-from trireme.components.evaluation.held_out import row_of
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation.held_out import row_of
+from trireme.result.trained import NotLoadable
 
 SHOWN = 60  # bytes of a text
 TEXT = 256  # tokens that a model of bytes has

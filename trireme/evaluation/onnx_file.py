@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trireme.components.errors import StepFailed, first_line
-from trireme.components.training.result.trained import Predict
+from trireme.errors import StepFailed, first_line
+from trireme.result.trained import Predict
 
 _FLOATS = {
     "tensor(float16)": np.float16,

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from trireme.components.errors import InputError
-from trireme.components.json_values import words
-from trireme.components.strict_model import StrictModel, dotted
-from trireme.components.training.description.values import Argument, Text, VariableName
+from trireme.errors import InputError
+from trireme.job.values import Argument, Text, VariableName
+from trireme.strict_model import StrictModel, dotted
+from trireme.text.json_values import words
 
 FIGURES = (
     *("accuracy", "macro_f1", "log_loss", "roc_auc"),

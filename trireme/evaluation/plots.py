@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.components.evaluation.figures import Chart
+from trireme.evaluation.figures import Chart
 
 TEXT = "#808080"  # becomes the page's own colour, light or dark
 LINES = ("#1f6feb", "#d29922", "#8250df", "#1a7f37")

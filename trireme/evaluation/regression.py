@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trireme.components.evaluation.bootstrap import interval, resampled
-from trireme.components.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
-from trireme.components.evaluation.held_out import row_of
-from trireme.components.training.result.trained import NotLoadable
+from trireme.evaluation.bootstrap import interval, resampled
+from trireme.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
+from trireme.evaluation.held_out import row_of
+from trireme.result.trained import NotLoadable
 
 DOTS = 1000  # that are drawn
 

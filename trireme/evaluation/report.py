@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from jinja2 import Template
 from markupsafe import Markup
 
-from trireme.components.cost.table import in_words
-from trireme.components.evaluation import plots, progress
-from trireme.components.evaluation.figure_names import words
-from trireme.components.evaluation.figures import Chart, Evaluation, Worst
-from trireme.components.evaluation.gate import Judged
-from trireme.components.evaluation.held_out import held_out
-from trireme.components.evaluation.trials import results
-from trireme.components.pages import template
-from trireme.components.tracking import environment, journal, store
+from trireme.cost.table import in_words
+from trireme.evaluation import plots, progress
+from trireme.evaluation.figure_names import words
+from trireme.evaluation.figures import Chart, Evaluation, Worst
+from trireme.evaluation.gate import Judged
+from trireme.evaluation.held_out import held_out
+from trireme.evaluation.trials import results
+from trireme.pages import template
+from trireme.tracking import environment, journal, store
 
 NAME = "report.html"
 """The report in the run workspace."""
@@ -78,7 +78,7 @@ def hand_over(file: Path, artifact: Path) -> None:
 
 
 def _template(name: str) -> Template:
-    return template("trireme.components.evaluation", name)
+    return template("trireme.evaluation", name)
 
 
 def _training(workspace: Path) -> dict[str, str]:

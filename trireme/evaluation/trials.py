@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.components.whole_file import write_whole
+from trireme.files.whole_file import write_whole
 
 Value = str | int | float | bool
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trireme.components.errors import StepFailed
+from trireme.errors import StepFailed
 
 TOLERANCES = {
     # The framework's own form runs the same operations; ONNX Runtime has operations of its own,

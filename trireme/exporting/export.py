@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trireme.components.errors import StepFailed
-from trireme.components.evaluation import report as page
-from trireme.components.evaluation.custom import FOUND, inputs_of
-from trireme.components.evaluation.held_out import TEST, held_out, predict_in_batches
-from trireme.components.evaluation.source import Source
-from trireme.components.export import packaging, pytorch, tensorflow
-from trireme.components.export.agreement import TOLERANCES, largest_difference
-from trireme.components.export.isolated import Reloaded, isolated
-from trireme.components.packages import use
-from trireme.components.tracking import journal
-from trireme.components.tracking.registry import CHALLENGER, CHAMPION
-from trireme.components.trainers.pytorch import splits
-from trireme.components.training.result.trained import NotLoadable, TrainedModel
-from trireme.components.workspace import written_whole
+from trireme.errors import StepFailed
+from trireme.evaluation import report as page
+from trireme.evaluation.custom import FOUND, inputs_of
+from trireme.evaluation.held_out import TEST, held_out, predict_in_batches
+from trireme.evaluation.source import Source
+from trireme.exporting import packaging, pytorch, tensorflow
+from trireme.exporting.agreement import TOLERANCES, largest_difference
+from trireme.exporting.isolated import Reloaded, isolated
+from trireme.files.workspace import written_whole
+from trireme.packages import use
+from trireme.result.trained import NotLoadable, TrainedModel
+from trireme.tracking import journal
+from trireme.tracking.registry import CHALLENGER, CHAMPION
+from trireme.trainers import splits
 
 SAMPLES = 64  # real samples that every exported file is compared on
 ANSWER_LIMIT = 1 << 26  # numbers in their answers; a language model's are many

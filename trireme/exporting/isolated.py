@@ -15,11 +15,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from trireme.components import withheld
-from trireme.components.errors import StepFailed, exit_in_words
-from trireme.components.export import answering
-from trireme.components.export.answering import DESCRIPTION
-from trireme.components.packages.use import used
+from trireme.credentials import withheld
+from trireme.errors import StepFailed, exit_in_words
+from trireme.exporting import answering
+from trireme.exporting.answering import DESCRIPTION
+from trireme.packages.use import used
 
 REASON_LIMIT = 300  # characters of what a framework says
 LAST_LINES = 20  # of a process that has died

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trireme.components.errors import StepFailed, first_line
-from trireme.components.evaluation.source import Source
-from trireme.components.export.answering import DESCRIPTION
-from trireme.components.export.isolated import isolated
-from trireme.components.training.result.trained import NotLoadable
+from trireme.errors import StepFailed, first_line
+from trireme.evaluation.source import Source
+from trireme.exporting.answering import DESCRIPTION
+from trireme.exporting.isolated import isolated
+from trireme.result.trained import NotLoadable
 
 SAMPLE = "sample.npz"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trireme.components.errors import StepFailed, first_line
-from trireme.components.training.result.trained import TrainedModel
+from trireme.errors import StepFailed, first_line
+from trireme.result.trained import TrainedModel
 
 if TYPE_CHECKING:
     import torch

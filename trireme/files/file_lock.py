@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from trireme.components.errors import InputError
-from trireme.components.patience import wait_for
+from trireme.errors import InputError
+from trireme.process.patience import wait_for
 
 MOMENT = 1.0  # seconds in which whoever only asks has let go of it
 POLL = 0.05  # seconds between two tries

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 TRACKER = "TRIREME_TRACKER"
 """Names the file that MLflow's variables appear in, where somebody else keeps a step's record."""

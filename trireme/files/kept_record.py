@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trireme.components.errors import InputError
-from trireme.components.say import say
+from trireme.errors import InputError
+from trireme.text.say import say
 
 LAYOUT = 1
 """How their folders are laid out, which records tell: another number is another version's."""

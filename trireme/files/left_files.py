@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.errors import StepFailed
-from trireme.components.say import say
+from trireme.errors import StepFailed
+from trireme.text.say import say
 
 DEEPEST = 200  # folders, one in the other
 MOST = 1_000_000  # files: a few links can make billions of them

@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EACCES)
 """Errors of a file system without hard links, such as SMB's and buckets'."""

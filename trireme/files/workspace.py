@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 
 def check(workspace: Path) -> None:

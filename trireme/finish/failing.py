@@ -2,14 +2,14 @@
 
 import re
 
-from trireme.components.errors import TriremeError, exit_in_words
+from trireme.errors import TriremeError, exit_in_words
 
 TRACEBACK = "Traceback (most recent call last):"
 SHOWN = 40  # lines at most
 
 _FRAME, _INDENTED = '  File "', "    "
 _OF_AN_ENGINE = re.compile(
-    r'  File "(<frozen runpy>|.*/(site|dist)-packages/kfp/|.*/trireme/pipelines/targets/local/)'
+    r'  File "(<frozen runpy>|.*/(site|dist)-packages/kfp/|.*/trireme/trireme/targets/local/)'
 )
 """Frames of what runs a step's function, which nobody looks for a mistake in."""
 

@@ -6,14 +6,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from trireme.components import secrets
-from trireme.components.errors import StepFailed, TriremeError, first_line
-from trireme.components.finish import outcome, webhook
-from trireme.components.home import TRACKER, in_a_pod
-from trireme.components.last_words import LAST_STEP
-from trireme.components.tracking import journal, runs
-from trireme.components.tracking.client import hurry
-from trireme.components.tracking.sync import Run, sync
+from trireme.credentials import secrets
+from trireme.errors import StepFailed, TriremeError, first_line
+from trireme.files.home import TRACKER, in_a_pod
+from trireme.finish import outcome, webhook
+from trireme.last_words import LAST_STEP
+from trireme.tracking import journal, runs
+from trireme.tracking.client import hurry
+from trireme.tracking.sync import Run, sync
 
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
@@ -75,8 +75,8 @@ def _is_stopped() -> bool:
 
     Where its Workflow may not be asked for, it was not stopped.
     """
-    from trireme.components.kubernetes import connection, owner
-    from trireme.components.kubernetes.resources import WORKFLOWS
+    from trireme.kubernetes import connection, owner
+    from trireme.kubernetes.resources import WORKFLOWS
 
     try:
         cluster = connection.Cluster(patience=PATIENCE)
@@ -104,7 +104,7 @@ def _attempt(work: Callable[[], None]) -> None:
 
 def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -> None:
     """Draws the run as ``trireme report`` does, for engines that show pages."""
-    from trireme.components.report import of_workspace, page
+    from trireme.report import of_workspace, page
 
     name = f"{pipeline} {run}" if in_a_pod() else run
     picture = of_workspace.picture(name, workspace, status)
@@ -127,9 +127,9 @@ def _leave_outcome(workspace: Path, status: str) -> None:
 
 def _stop_jobs(run: str) -> None:
     """Deletes the run's training jobs that still run: their step was killed, or timed out."""
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.cluster import jobs
-    from trireme.components.training.description import names
+    from trireme.job import names
+    from trireme.kubernetes.connection import Cluster
+    from trireme.runner.cluster import jobs
 
     for name in jobs.delete_running(Cluster(), {names.of_run(run): math.inf}):
         print(f"deleted the training job {name}, which still existed", flush=True)
@@ -139,7 +139,7 @@ def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
     own = Run.from_environment()
     if in_a_pod() and runs.is_ours():
-        from trireme.components.finish import own_steps
+        from trireme.finish import own_steps
 
         _attempt(lambda: own_steps.keep(workspace))
     for step in journal.steps(workspace):

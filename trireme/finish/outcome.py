@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.components.cost.table import in_words
-from trireme.components.errors import TriremeError
-from trireme.components.evaluation.figure_names import words
-from trireme.components.home import in_a_pod
-from trireme.components.tracking import environment, journal, store
-from trireme.components.training.advice import TAG as ADVICE
+from trireme.cost.table import in_words
+from trireme.errors import TriremeError
+from trireme.evaluation.figure_names import words
+from trireme.files.home import in_a_pod
+from trireme.observers.advice import TAG as ADVICE
+from trireme.tracking import environment, journal, store
 
 NOT_EXPORTED = "not exported"
 """What the result of evaluate begins with where its gate has refused the model."""
@@ -161,7 +161,7 @@ def _page() -> str:
         found = environment.variables()
         if "MLFLOW_RUN_ID" not in found:
             return ""
-        from trireme.components.tracking import sync
+        from trireme.tracking import sync
 
         uri = os.environ.get("MLFLOW_TRACKING_URI") or found.get("MLFLOW_TRACKING_URI", "")
         run = sync.pipeline_run()

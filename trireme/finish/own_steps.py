@@ -7,15 +7,15 @@ ran, what they printed, and how they failed.
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import StepFailed, TriremeError
-from trireme.components.finish.failing import failure
-from trireme.components.kubernetes import owner, pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.log_tail import log_tail
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.step_pods import CONTAINER, WORKFLOW, step_of
-from trireme.components.say import say
-from trireme.components.tracking import journal
+from trireme.errors import StepFailed, TriremeError
+from trireme.finish.failing import failure
+from trireme.kubernetes import owner, pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.log_tail import log_tail
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.step_pods import CONTAINER, WORKFLOW, step_of
+from trireme.text.say import say
+from trireme.tracking import journal
 
 LINES = 10_000  # of a step's log that are kept, the last ones
 PATIENCE = 15.0  # seconds that an API server may be away; the run's end waits

@@ -2,9 +2,9 @@
 
 import time
 
-from trireme.components import secrets
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.finish.outcome import Outcome
+from trireme.credentials import secrets
+from trireme.errors import InputError, TriremeError
+from trireme.finish.outcome import Outcome
 
 TRIES = 4
 PAUSE = 1.0  # seconds before the second try; doubled before each further one

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from trireme.components.training.frameworks.base import Framework
-from trireme.components.training.kinds import LEAST_REPLICAS, TRAINJOB, Kind
+from trireme.frameworks.base import Framework
+from trireme.frameworks.kinds import LEAST_REPLICAS, TRAINJOB, Kind
 
 DEFAULT = "pytorch"
 
 _FOUND = [
     framework
     for file in pkgutil.iter_modules(__path__)
-    if file.name != "base"
-    for framework in import_module(f"{__name__}.{file.name}").FRAMEWORKS
+    for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
 ]
 
 FRAMEWORKS: dict[str, Framework] = {

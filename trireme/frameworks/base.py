@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trireme.components.errors import exit_in_words
-from trireme.components.training.kinds import Kind
+from trireme.errors import exit_in_words
+from trireme.frameworks.kinds import Kind
 
 if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.manifest import Job, Pod
-    from trireme.components.training.local.network import Network
+    from trireme.job.job import TrainingJob
+    from trireme.runner.local.manifest import Job, Pod
+    from trireme.runner.local.network import Network
 
 Command = tuple[list[str], list[str]]  # command and arguments of a container
 Variables = list[dict[str, Any]]  # as in a container's env
@@ -153,6 +153,9 @@ class Framework:
     trainer: str = ""
     """The reference program that learns to classify, among those that Trireme carries."""
 
+    more_trainers: tuple[str, ...] = ()
+    """The other reference programs for it."""
+
     is_forked: bool = False
     """Whether its trainers may be forks of a process that has loaded its module."""
 
@@ -167,6 +170,10 @@ class Framework:
 
     workers_shown: int = 1
     """Workers that a pipeline runs its reference program with by default."""
+
+    def has_trainer(self, program: str) -> bool:
+        """Tells whether a program is one of the reference programs for it."""
+        return bool(program) and program in (self.trainer, *self.more_trainers)
 
     # The description.
 

@@ -7,9 +7,9 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/jax
 
 from typing import ClassVar
 
-from trireme.components.images import JAX
-from trireme.components.training.frameworks import base
-from trireme.components.training.kinds import of_training_operator
+from trireme.frameworks import base
+from trireme.frameworks.kinds import of_training_operator
+from trireme.images import JAX
 
 
 class Jax(base.Framework):
@@ -33,7 +33,7 @@ class Jax(base.Framework):
     }
     ends_together = True
     module = "jax"
-    trainer = "components/trainers/jax/classifier.py"
+    trainer = "trainers/jax_classifier.py"
     peer_lost = "JAX distributed service detected fatal errors|coordination service"
 
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:

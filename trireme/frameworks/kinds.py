@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.components.kubernetes.resources import Resource
+from trireme.kubernetes.resources import Resource
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ REPLICAS = "trireme.dev/replicas"
 
 LEAST_REPLICAS = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""
+
+ON_HANG = "trireme.dev/on-hang"
+"""The annotation of a job that tells what to do when it hangs, where that is not only a report."""
+
+RETRIES = "trireme.dev/retries"
+"""The annotation of a job that tells how many incidents it survives."""
 
 
 def objects(manifest: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from trireme.components.errors import InputError, exit_in_words
-from trireme.components.images import MPI, MPI_KEYS
-from trireme.components.training.frameworks import base
-from trireme.components.training.kinds import Kind
-from trireme.components.training.openmpi import host, rsh
+from trireme.errors import InputError, exit_in_words
+from trireme.frameworks import base
+from trireme.frameworks.kinds import Kind
+from trireme.frameworks.openmpi import host, rsh
+from trireme.images import MPI, MPI_KEYS
 
 if TYPE_CHECKING:
-    from trireme.components.training.local.isolation import Isolated
+    from trireme.runner.local.isolation import Isolated
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """Without these OpenMPI refuses to run as the user that most images have."""
@@ -109,7 +109,7 @@ class Mpi(base.Framework):
     backoff_limit = 6  # of a batch Job
     has_processes = True
     mounts = ("/root/.ssh", "/etc/mpi")
-    trainer = "components/trainers/pytorch/mpi_classifier.py"
+    trainer = "trainers/mpi_classifier.py"
     runtime_jobs = ("node", "launcher")
     peer_lost = "ORTE has lost communication|lost connection to (a )?(remote|daemon)"
 
@@ -228,7 +228,7 @@ class Mpi(base.Framework):
         if network.shared:
             launcher |= _shared(run, temporary)
         else:
-            from trireme.components.training.openmpi import ssh
+            from trireme.frameworks.openmpi import ssh
 
             ssh.set_up(job, cast("Isolated", network), sessions, SSHD[0])
             launcher |= _ISOLATED

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from trireme.components.errors import InputError
-from trireme.components.images import PYTORCH
-from trireme.components.training.frameworks import base
-from trireme.components.training.kinds import of_training_operator
+from trireme.errors import InputError
+from trireme.frameworks import base
+from trireme.frameworks.kinds import of_training_operator
+from trireme.images import PYTORCH
 
 _LOCAL = base.entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
 """What torchrun would set and the operator does not."""
@@ -82,7 +82,8 @@ class PyTorch(base.Framework):
     is_elastic = True
     ends_together = True
     module = "torch"
-    trainer = "components/trainers/pytorch/classifier.py"
+    trainer = "trainers/pytorch_classifier.py"
+    more_trainers = ("trainers/language_model.py", "trainers/lora.py")
     is_forked = True  # it has no threads until it computes
     runtime_jobs: tuple[str, ...] = ("node",)
     peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"

@@ -8,9 +8,9 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/tens
 import json
 from typing import Any, ClassVar
 
-from trireme.components.images import TENSORFLOW
-from trireme.components.training.frameworks import base
-from trireme.components.training.kinds import of_training_operator
+from trireme.frameworks import base
+from trireme.frameworks.kinds import of_training_operator
+from trireme.images import TENSORFLOW
 
 
 class TensorFlow(base.Framework):
@@ -35,7 +35,7 @@ class TensorFlow(base.Framework):
     settings: ClassVar = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     success_policies = ("Default", "AllWorkers")
     module = "tensorflow"
-    trainer = "components/trainers/tensorflow/classifier.py"
+    trainer = "trainers/tensorflow_classifier.py"
     peer_lost = "UnavailableError|failed to connect to (all addresses|remote host)"
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:

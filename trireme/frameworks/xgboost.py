@@ -7,9 +7,9 @@ https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1/xgbo
 
 from typing import ClassVar
 
-from trireme.components.images import XGBOOST
-from trireme.components.training.frameworks import base
-from trireme.components.training.kinds import of_training_operator
+from trireme.frameworks import base
+from trireme.frameworks.kinds import of_training_operator
+from trireme.images import XGBOOST
 
 
 class XgBoost(base.Framework):
@@ -31,7 +31,7 @@ class XgBoost(base.Framework):
     meeting: ClassVar = {"rank": "RANK", "address": "MASTER_ADDR", "port": "MASTER_PORT"}
     ends_together = True
     module = "xgboost"
-    trainer = "components/trainers/xgboost/classifier.py"
+    trainer = "trainers/xgboost_classifier.py"
     peer_lost = r"all(reduce|gather) failed|poll error condition"
 
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.conditions import inputs_of
 from trireme.graph.graph import Graph
 from trireme.graph.model import (

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 _INPUT = r"inputs\.parameter_values\['[^'\\]+'\]"
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.conditions import inputs_of, mended
 from trireme.graph.placeholders import parameters_in
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 """What stands for a value that there is none of; ``None`` is JSON's null."""

@@ -14,8 +14,7 @@ from google.protobuf import json_format
 from kfp.kubernetes import kubernetes_executor_config_pb2
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from trireme.components.errors import InputError
-from trireme.components.json_values import whole
+from trireme.errors import InputError
 from trireme.graph.checking import check, check_size
 from trireme.graph.graph import KUBERNETES, Graph, by_names
 from trireme.graph.mending import mend
@@ -39,6 +38,7 @@ from trireme.graph.model import (
     Task,
     leaves,
 )
+from trireme.text.json_values import whole
 
 AFTER_FAILURE = "ALL_UPSTREAM_TASKS_COMPLETED"
 

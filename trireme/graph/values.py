@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.json_values import whole
+from trireme.errors import InputError
 from trireme.graph.model import ABSENT, Artifact, Parameter
 from trireme.graph.placeholders import keyed, pieces
+from trireme.text.json_values import whole
 
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "NUMBER_INTEGER": ((int, float), "number"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from trireme.components.errors import InputError
-from trireme.components.whole_file import linked, write_whole
+from trireme.errors import InputError
+from trireme.files.whole_file import linked, write_whole
 from trireme.graph import reading
 from trireme.graph.graph import Graph
 

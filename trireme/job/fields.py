@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trireme.components.checkout import git
-from trireme.components.errors import InputError
-from trireme.components.strict_model import StrictModel
-from trireme.components.training.description.affinity import checked
-from trireme.components.training.description.values import (
+from trireme.code import git
+from trireme.errors import InputError
+from trireme.job.affinity import checked
+from trireme.job.values import (
     AbsolutePath,
     Argument,
     Bytes,
@@ -27,6 +26,7 @@ from trireme.components.training.description.values import (
     RestartPolicy,
     TrackingUri,
 )
+from trireme.strict_model import StrictModel
 
 
 class Resources(StrictModel):

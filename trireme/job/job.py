@@ -5,10 +5,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from trireme.components.errors import InputError
-from trireme.components.images import USER, for_gpus, is_ours
-from trireme.components.training.description import reading, rules
-from trireme.components.training.description.fields import (
+from trireme.errors import InputError
+from trireme.frameworks import DEFAULT, FRAMEWORKS
+from trireme.frameworks.base import Framework, Role
+from trireme.images import USER, for_gpus, is_ours
+from trireme.job import reading, rules
+from trireme.job.fields import (
     Code,
     Elastic,
     Network,
@@ -18,7 +20,7 @@ from trireme.components.training.description.fields import (
     Tracking,
     Volume,
 )
-from trireme.components.training.description.values import (
+from trireme.job.values import (
     CONNECTIONS,
     AbsolutePath,
     Argument,
@@ -37,8 +39,6 @@ from trireme.components.training.description.values import (
     Text,
     VariableName,
 )
-from trireme.components.training.frameworks import DEFAULT, FRAMEWORKS
-from trireme.components.training.frameworks.base import Framework, Role
 
 
 class TrainingJob(Resources):

@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from trireme.components.training.frameworks import KINDS
+from trireme.frameworks import KINDS
 
 LIMIT = 63 - max(len(kind.longest_end) for kind in KINDS.values())
 """Characters of a job's name, whatever kind it becomes."""

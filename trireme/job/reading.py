@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from trireme.components import yaml_text
-from trireme.components.errors import InputError
-from trireme.components.strict_model import dotted, model_of
+from trireme.errors import InputError
+from trireme.strict_model import dotted, model_of
+from trireme.text import yaml_text
 
 SECRET = ("env", "secret_env", "tracking", "dataset")
 """Fields whose values are never shown: some put a password there."""

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from trireme.components.images import for_gpus
-from trireme.components.training.description import names
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.frameworks import FRAMEWORKS
+from trireme.images import for_gpus
+from trireme.job import names
 
 if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
+    from trireme.job.job import TrainingJob
 
 ANNOTATIONS_LIMIT = 250_000
 """Bytes; the API server stops at 262144, and the operators add some of their own."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import quantity
-from trireme.components.training.frameworks import FRAMEWORKS
+from trireme.data.description import Dataset
+from trireme.errors import InputError
+from trireme.frameworks import FRAMEWORKS
+from trireme.kubernetes.amounts import quantity
 
 LARGEST = 2**63 - 1  # what Kubernetes counts up to
 MEBIBYTE = 2**20

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing
-from trireme.components.kubernetes.resources import (
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing
+from trireme.kubernetes.resources import (
     ACCESS_REVIEWS,
     ACCOUNT_REVIEWS,
     NAMESPACES,

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from trireme.components.errors import TriremeError
+from trireme.errors import TriremeError
 
 Answer = TypeVar("Answer")
 

@@ -11,9 +11,9 @@ import urllib3
 from kubernetes import client
 from urllib3.exceptions import HTTPError, LocationValueError
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import credentials
-from trireme.components.kubernetes.errors import (
+from trireme.errors import InputError
+from trireme.kubernetes import credentials
+from trireme.kubernetes.errors import (
     Expired,
     KindMissing,
     NotFound,
@@ -24,9 +24,9 @@ from trireme.components.kubernetes.errors import (
     message_of,
     refusal,
 )
-from trireme.components.kubernetes.resources import Resource
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.patience import Pauses
+from trireme.kubernetes.resources import Resource
+from trireme.kubernetes.streams import Stop
+from trireme.process.patience import Pauses
 
 PATIENCE = 300.0  # seconds that an API server may be away
 PATIENCE_OF_A_PERSON = 15.0  # who waits for the answer

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from kubernetes import client, config
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 CONNECTIONS = 256  # that are kept for another request
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

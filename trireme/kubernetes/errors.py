@@ -6,8 +6,8 @@ from typing import Any
 
 from kubernetes.client import ApiException
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.resources import Resource
+from trireme.errors import InputError, TriremeError
+from trireme.kubernetes.resources import Resource
 
 # What server-side apply says of an unknown field, with a 500 as if that were a fault of its own.
 _UNTYPED = "failed to create typed patch object"

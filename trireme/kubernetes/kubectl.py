@@ -1,6 +1,6 @@
 """``kubectl``, for what needs more than requests and answers."""
 
-from trireme.components.kubernetes.connection import Cluster
+from trireme.kubernetes.connection import Cluster
 
 
 def exec_in(cluster: Cluster, pod: str, container: str, command: list[str], how: str) -> list[str]:

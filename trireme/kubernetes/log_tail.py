@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.log_position import is_of_the_kubelet, split
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop, lines
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.log_position import is_of_the_kubelet, split
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop, lines
 
 SILENCE = 30.0  # seconds without a byte after which the connection counts as lost
 

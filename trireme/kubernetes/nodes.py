@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from trireme.components.kubernetes.amounts import Amounts, added, quantities, requests, shown
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.pods import NOT_OVER
-from trireme.components.kubernetes.resources import PODS, Resource
+from trireme.kubernetes.amounts import Amounts, added, quantities, requests, shown
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pods import NOT_OVER
+from trireme.kubernetes.resources import PODS, Resource
 
 NODES = Resource("", "v1", "nodes")
 

@@ -8,12 +8,12 @@ import socket
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import NotFound
-from trireme.components.kubernetes.resources import PODS, WORKFLOWS
-from trireme.components.kubernetes.step_pods import node_of
+from trireme.errors import TriremeError
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import NotFound
+from trireme.kubernetes.resources import PODS, WORKFLOWS
+from trireme.kubernetes.step_pods import node_of
 
 TEMPLATE = "ARGO_TEMPLATE"
 """A variable of Argo's containers: the template that a pod is made from."""

@@ -8,10 +8,10 @@ import websocket
 from kubernetes import client
 from kubernetes.stream import stream
 
-from trireme.components.kubernetes.access import Right
-from trireme.components.kubernetes.connection import CONNECT_TIMEOUT, Cluster
-from trireme.components.kubernetes.errors import Forbidden, Refused, Unavailable
-from trireme.components.kubernetes.resources import PODS
+from trireme.kubernetes.access import Right
+from trireme.kubernetes.connection import CONNECT_TIMEOUT, Cluster
+from trireme.kubernetes.errors import Forbidden, Refused, Unavailable
+from trireme.kubernetes.resources import PODS
 
 RIGHTS: tuple[Right, ...] = ((PODS, "exec", "create"), (PODS, "exec", "get"))
 """What it takes: a websocket is opened by a GET, which Kubernetes 1.35 and later have both for."""

@@ -9,13 +9,13 @@ from typing import Any
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster, Query
-from trireme.components.kubernetes.errors import Invalid, NotFound, Unavailable
-from trireme.components.kubernetes.log_position import Position, Stamp, is_of_the_kubelet, split
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop, lines, shut
-from trireme.components.patience import Pauses
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster, Query
+from trireme.kubernetes.errors import Invalid, NotFound, Unavailable
+from trireme.kubernetes.log_position import Position, Stamp, is_of_the_kubelet, split
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop, lines, shut
+from trireme.process.patience import Pauses
 
 LINE_LIMIT = 64 * 1024  # bytes after which a line is cut
 SILENCE = 300.0  # seconds without a line after which the connection is made anew

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from trireme.components.kubernetes.amounts import (
+from trireme.kubernetes.amounts import (
     Amounts,
     added,
     amounts,
@@ -14,8 +14,8 @@ from trireme.components.kubernetes.amounts import (
     requests,
     shown,
 )
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import Resource
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import Resource
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 LIMIT_RANGES = Resource("", "v1", "limitranges")

@@ -9,8 +9,8 @@ https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argoco
 import re
 from typing import Any
 
-from trireme.components.kubernetes.resources import NODE
-from trireme.components.step_names import in_a_loop
+from trireme.kubernetes.resources import NODE
+from trireme.step_names import in_a_loop
 
 CONTAINER = "main"
 """The container of such a pod that does the work."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components import patience
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Expired
-from trireme.components.kubernetes.resources import Resource
-from trireme.components.kubernetes.streams import Stop, lines
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Expired
+from trireme.kubernetes.resources import Resource
+from trireme.kubernetes.streams import Stop, lines
+from trireme.process import patience
 
 RENEW = 60  # seconds after which a watch is opened anew, so that none is followed that is dead
 SLACK = 15  # seconds that the server may be late in ending it

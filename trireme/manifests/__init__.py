@@ -4,12 +4,12 @@ from typing import Any
 
 import yaml
 
-from trireme.components.errors import InputError
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import objects
-from trireme.components.training.manifests import pod
-from trireme.components.training.manifests.time_limit import set_time_limit
-from trireme.components.training.manifests.trainjob import trainjob
+from trireme.errors import InputError
+from trireme.frameworks.kinds import objects
+from trireme.job.job import TrainingJob
+from trireme.manifests import pod
+from trireme.manifests.time_limit import set_time_limit
+from trireme.manifests.trainjob import trainjob
 
 OPERATORS = ("training-operator", "trainer")
 """The operators that manifests are made for: v1 (with MPIJob from the MPI operator) and v2."""

@@ -3,20 +3,18 @@
 import re
 from typing import Any
 
-from trireme.components import secrets
-from trireme.components.errors import InputError
-from trireme.components.images import BASE, USER
-from trireme.components.kubernetes.spot import SPOT
-from trireme.components.tracking.environment import CREDENTIALS, SECRET
-from trireme.components.training import events
-from trireme.components.training.description.fields import Replica
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.rules import GPU, MANAGED_BY
-from trireme.components.training.frameworks.base import Command, Variables, literal
-from trireme.components.training.hangs import ON_HANG
-from trireme.components.training.incidents import RETRIES
-from trireme.components.training.kinds import QUEUE
-from trireme.components.training.manifests import storage
+from trireme.credentials import secrets
+from trireme.errors import InputError
+from trireme.files import event_files as events
+from trireme.frameworks.base import Command, Variables, literal
+from trireme.frameworks.kinds import ON_HANG, QUEUE, RETRIES
+from trireme.images import BASE, USER
+from trireme.job.fields import Replica
+from trireme.job.job import TrainingJob
+from trireme.job.rules import GPU, MANAGED_BY
+from trireme.kubernetes.spot import SPOT
+from trireme.manifests import storage
+from trireme.tracking.environment import CREDENTIALS, SECRET
 
 DEFAULTS = {
     # What the reference classifiers need on the digits: 480 MiB with PyTorch, 840 with TensorFlow.
@@ -243,13 +241,13 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
         options = [f"--secret={job.code.secret}"] if job.code.secret else []
         options += [f"--directory={job.code.directory}"] if job.code.directory else []
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
-        command = ["trireme.components.checkout", *options, job.code.url, job.code.revision]
+        command = ["trireme.code", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")
         containers.append(_fetch(job, "code", command, job.code.secret))
     if job.dataset and job.dataset.way == "stage":
         described = job.dataset.model_dump_json(exclude_defaults=True)
         command = [
-            "trireme.components.dataset",
+            "trireme.data",
             described,
             f"{_FETCH}/{storage.staged_path(job.dataset)}",
         ]

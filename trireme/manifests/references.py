@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.components.training.kinds import QUEUE
-from trireme.components.training.manifests.roles import roles
+from trireme.frameworks.kinds import QUEUE
+from trireme.manifests.roles import roles
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.kinds import ROLE
+from trireme.frameworks import kind_of
+from trireme.frameworks.kinds import ROLE
 
 
 @dataclass(frozen=True)

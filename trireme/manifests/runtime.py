@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.training.description.fields import Replica
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.rules import MANAGED_BY
-from trireme.components.training.kinds import ROLE, TRAINJOB
-from trireme.components.training.manifests import pod
+from trireme.errors import InputError
+from trireme.frameworks.kinds import ROLE, TRAINJOB
+from trireme.job.fields import Replica
+from trireme.job.job import TrainingJob
+from trireme.job.rules import MANAGED_BY
+from trireme.manifests import pod
 
 ANY_NUMBER = 2**31 - 1
 

@@ -3,12 +3,12 @@
 from pathlib import PurePosixPath
 from typing import Any
 
-from trireme.components.dataset import volumes as dataset_volumes
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.uri import MOUNTED
-from trireme.components.errors import InputError
-from trireme.components.training.description.fields import Replica, Volume
-from trireme.components.training.description.job import TrainingJob
+from trireme.data import volumes as dataset_volumes
+from trireme.data.description import Dataset
+from trireme.data.uri import MOUNTED
+from trireme.errors import InputError
+from trireme.job.fields import Replica, Volume
+from trireme.job.job import TrainingJob
 
 FETCHED = "fetched"
 """Directory of a volume that what was fetched for a pod is in."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trireme.components.training.frameworks import kind_of
+from trireme.frameworks import kind_of
 
 
 def set_time_limit(manifest: dict[str, Any], seconds: int) -> None:

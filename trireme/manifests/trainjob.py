@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.training.description.fields import Replica
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.frameworks.base import literal
-from trireme.components.training.kinds import LEAST_REPLICAS, REPLICAS, TRAINJOB
-from trireme.components.training.manifests import pod, storage
-from trireme.components.training.manifests.runtime import training_runtime
+from trireme.errors import InputError
+from trireme.frameworks import FRAMEWORKS
+from trireme.frameworks.base import literal
+from trireme.frameworks.kinds import LEAST_REPLICAS, REPLICAS, TRAINJOB
+from trireme.job.fields import Replica
+from trireme.job.job import TrainingJob
+from trireme.manifests import pod, storage
+from trireme.manifests.runtime import training_runtime
 
 MOST = 128
 """Items that a list of a TrainJob can have."""

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.components.errors import InputError
-
-ON_HANG = "trireme.dev/on-hang"
-"""The annotation of a job that tells what to do when it hangs, where that is not only a report."""
+from trireme.errors import InputError
+from trireme.frameworks.kinds import ON_HANG
 
 ANSWERS = ("report", "restart", "fail")
 

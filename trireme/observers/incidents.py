@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from trireme.components.errors import InputError
-
-RETRIES = "trireme.dev/retries"
-"""The annotation of a job that tells how many incidents it survives."""
+from trireme.errors import InputError
+from trireme.frameworks.kinds import RETRIES
 
 SEEN = "trireme.dev/failed-attempts"
 """The annotation of a job with the attempts that its follower has seen fail, for its next one: of

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trireme.components.dataset.progress import clock
-from trireme.components.plain import plain
-from trireme.components.progress import Progress
+from trireme.plain import plain
+from trireme.progress import Progress
+from trireme.text.units import clock
 
 WIDTH = 1000  # characters of a line, or of the last state of a bar, that are looked at
 EVERY = 0.5  # seconds between two states that are passed on

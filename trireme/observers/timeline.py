@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.whole_file import write_whole
+from trireme.files.whole_file import write_whole
 
 NAME = "replicas.json"
 """The file, beside the replicas' logs; also the artifact of the training's run."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.components.kubernetes.amounts import Amounts, amounts, is_gpu
+from trireme.kubernetes.amounts import Amounts, amounts, is_gpu
 
 
 @dataclass(frozen=True)

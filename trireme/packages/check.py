@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from trireme.components.errors import TriremeError
-from trireme.components.packages import present, requirements
-from trireme.components.packages.install import resolved
-from trireme.components.packages.uv import NotKnown, Unsatisfiable, Uv
-from trireme.components.say import say
+from trireme.errors import TriremeError
+from trireme.packages import present, requirements
+from trireme.packages.install import resolved
+from trireme.packages.uv import NotKnown, Unsatisfiable, Uv
+from trireme.text.say import say
 
 SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 """For an index that a cluster may reach and this machine does not."""

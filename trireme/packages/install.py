@@ -13,19 +13,19 @@ from types import MappingProxyType
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, canonicalize_version
 
-from trireme.components import secrets
-from trireme.components.dataset.lock import locked
-from trireme.components.errors import InputError
-from trireme.components.home import home, in_a_pod
-from trireme.components.packages import present, requirements
-from trireme.components.packages.of_the_code import OfTheCode
-from trireme.components.packages.present import Present
-from trireme.components.packages.use import AGAIN, link_of
-from trireme.components.packages.uv import PURPOSE, NotBuilt, Uv
-from trireme.components.say import say
-from trireme.components.tracking import journal
-from trireme.components.whole_file import write_whole
-from trireme.components.workspace import written_whole
+from trireme.credentials import secrets
+from trireme.data.lock import locked
+from trireme.errors import InputError
+from trireme.files.home import home, in_a_pod
+from trireme.files.whole_file import write_whole
+from trireme.files.workspace import written_whole
+from trireme.packages import present, requirements
+from trireme.packages.of_the_code import OfTheCode
+from trireme.packages.present import Present
+from trireme.packages.use import AGAIN, link_of
+from trireme.packages.uv import PURPOSE, NotBuilt, Uv
+from trireme.text.say import say
+from trireme.tracking import journal
 
 TAG = "packages"
 """The tag of a run with the hash of its lock."""
@@ -299,7 +299,7 @@ def _shown(option: str) -> str:
 
 def _lock_of(run_id: str) -> tuple[str, list[str]]:
     """Returns the lock and the options that the run of a training in MLflow has."""
-    from trireme.components.tracking import lineage, store
+    from trireme.tracking import lineage, store
 
     store.use()
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from packaging.utils import InvalidName, canonicalize_name
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 FILES = (".txt", ".in", ".toml", ".lock")
 """How files that list packages end; pyproject.toml and uv.lock are those of these kinds."""

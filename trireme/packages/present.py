@@ -11,8 +11,8 @@ from typing import TypeVar
 from packaging import tags
 from packaging.utils import canonicalize_name
 
-from trireme.components.errors import TriremeError
-from trireme.components.home import in_a_pod
+from trireme.errors import TriremeError
+from trireme.files.home import in_a_pod
 
 LOCKS = Path("/usr/share/trireme/locks")
 """Where Trireme's images list the packages of each of them."""

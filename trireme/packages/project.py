@@ -5,8 +5,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from trireme.components.errors import InputError
-from trireme.components.packages.of_the_code import OfTheCode
+from trireme.errors import InputError
+from trireme.packages.of_the_code import OfTheCode
 
 
 def table(described: dict[str, Any], name: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from trireme.components.errors import InputError, first_line
-from trireme.components.packages import project
-from trireme.components.packages.of_the_code import ACCEPTED, ARCHIVES, FILES, OfTheCode, named
-from trireme.components.withheld import is_withheld
+from trireme.credentials.withheld import is_withheld
+from trireme.errors import InputError, first_line
+from trireme.packages import project
+from trireme.packages.of_the_code import ACCEPTED, ARCHIVES, FILES, OfTheCode, named
 
 LONGEST = 2_000  # characters of a requirement
 

@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from trireme.components import certificates, secrets, withheld
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.home import in_a_pod
-from trireme.components.packages.present import HELD, Present
-from trireme.components.packages.requirements import use_git, variables_in, without_queries
+from trireme.credentials import certificates, secrets, withheld
+from trireme.errors import InputError, TriremeError
+from trireme.files.home import in_a_pod
+from trireme.packages.present import HELD, Present
+from trireme.packages.requirements import use_git, variables_in, without_queries
 
 PURPOSE = "requirements"
 

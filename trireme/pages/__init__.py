@@ -4,7 +4,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, Template
 
-from trireme.components.plain import plain
+from trireme.plain import plain
 
 
 def template(package: str, name: str) -> Template:

@@ -17,10 +17,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import trireme
-from trireme.components import yaml_text
-from trireme.components.errors import InputError, TriremeError, first_line
-from trireme.components.step_names import ONCE
-from trireme.pipelines.pipeline import Pipeline
+from trireme.errors import InputError, TriremeError, first_line
+from trireme.pipeline.pipeline import Pipeline
+from trireme.step_names import ONCE
+from trireme.text import yaml_text
 
 if TYPE_CHECKING:
     from trireme.graph.graph import Graph

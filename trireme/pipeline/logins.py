@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components import secrets
-from trireme.components.dataset import uri as uris
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking.environment import SECRET
+from trireme.credentials import secrets
+from trireme.data import uri as uris
+from trireme.errors import InputError, TriremeError
+from trireme.tracking.environment import SECRET
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
+    from trireme.kubernetes.connection import Cluster
 
 Connect = Callable[[], "Cluster"]
 
@@ -106,7 +106,7 @@ def _to_mlflow(url: str, login: str, is_theirs: bool = False) -> str:
 
 def _read(cluster: "Cluster", name: str) -> dict[str, str] | None:
     """Returns what a Secret of the namespace of runs holds; None where there is none."""
-    from trireme.components.kubernetes.resources import SECRETS
+    from trireme.kubernetes.resources import SECRETS
 
     found = cluster.find(SECRETS, name, cluster.namespace)
     if found is None:

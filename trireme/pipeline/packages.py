@@ -5,14 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components import secrets
-from trireme.components.checkout import credentials, snapshot
-from trireme.components.errors import TriremeError
-from trireme.components.packages import requirements
-from trireme.components.say import say
+from trireme.code import credentials, snapshot
+from trireme.credentials import secrets
+from trireme.errors import TriremeError
+from trireme.packages import requirements
+from trireme.text.say import say
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
+    from trireme.kubernetes.connection import Cluster
 
 PURPOSE = "requirements"
 INDEX = ("UV_", "PIP_INDEX_URL")
@@ -25,7 +25,7 @@ def check_here(framework: str, parameters: dict[str, Any]) -> None:
     code = _code(parameters)
     if not _can_be_checked(wanted, code):
         return
-    from trireme.components.packages.check import check
+    from trireme.packages.check import check
 
     secret = secrets.given(parameters["requirements_secret"], PURPOSE)
     opened_by = secrets.given(parameters["code_secret"], "code")
@@ -50,8 +50,8 @@ def check_there(
     wanted, code = parameters["requirements"], _code(parameters)
     if not _can_be_checked(wanted, code):
         return
-    from trireme.components.packages.check import check_for_pods
-    from trireme.components.packages.uv import Unsatisfiable
+    from trireme.packages.check import check_for_pods
+    from trireme.packages.uv import Unsatisfiable
 
     try:
         check_for_pods(wanted, code, framework)
@@ -78,7 +78,7 @@ def _can_be_checked(wanted: list[str], code: Path | None) -> bool:
 
 def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:
     """Whether the namespace of runs has no Secret with another index, as far as it says."""
-    from trireme.components.kubernetes.resources import SECRETS
+    from trireme.kubernetes.resources import SECRETS
 
     if not secret:
         return True

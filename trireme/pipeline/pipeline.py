@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components import json_values, yaml_text
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.model import ABSENT
 from trireme.graph.model import Parameter as Declared
-from trireme.pipelines import saved
-from trireme.pipelines.logins import Connect
-from trireme.pipelines.values import check as check_values
+from trireme.pipeline import saved
+from trireme.pipeline.logins import Connect
+from trireme.pipeline.values import check as check_values
+from trireme.text import json_values, yaml_text
 
 if TYPE_CHECKING:
-    from trireme.components.checkout.bundle import Bundle
+    from trireme.code.bundle import Bundle
     from trireme.graph.changing import Draft
     from trireme.graph.graph import Graph
     from trireme.pipelines.training import Trainings
@@ -170,7 +170,7 @@ class Pipeline:
 
     def with_job(self, values: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
         """Returns values whose ``job`` has further fields."""
-        from trireme.components.training.description.reading import merged
+        from trireme.job.reading import merged
 
         if job and "job" not in self.parameters:
             option = next(iter(job)).replace("_", "-")

@@ -12,18 +12,19 @@ from typing import Annotated, Any, NamedTuple
 import yaml
 from pydantic import Field, ValidationError
 
-from trireme.components import secrets, yaml_text
-from trireme.components.checkout import git
-from trireme.components.checkout import url as urls
-from trireme.components.dataset import description, volumes
-from trireme.components.dataset import uri as uris
-from trireme.components.errors import InputError
-from trireme.components.strict_model import StrictModel, dotted
-from trireme.components.training.description import reading
-from trireme.components.training.description.values import AbsolutePath
-from trireme.components.whole_file import linked, write_whole
-from trireme.pipelines import logins
-from trireme.pipelines.logins import Connect
+from trireme.code import git
+from trireme.code import url as urls
+from trireme.credentials import secrets
+from trireme.data import description, volumes
+from trireme.data import uri as uris
+from trireme.errors import InputError
+from trireme.files.whole_file import linked, write_whole
+from trireme.job import reading
+from trireme.job.values import AbsolutePath
+from trireme.pipeline import logins
+from trireme.pipeline.logins import Connect
+from trireme.strict_model import StrictModel, dotted
+from trireme.text import yaml_text
 
 FILE = "trireme.yaml"
 SHORT = ("code", "dataset")
@@ -377,12 +378,12 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
     for name in sorted(_FILES & fields.keys()):
         yaml_text.text_of(Path(fields[name]), f"{name} {fields[name]}")
     if "namespace" in fields:
-        from trireme.components.kubernetes.connection import check_namespace
+        from trireme.kubernetes.connection import check_namespace
 
         check_namespace(fields["namespace"])
     volumes.mounts(fields.get("dataset_claims", ()), fields.get("cache_claim", ""))
     if of_jobs := of_all_jobs(fields):
-        from trireme.components.training.description.job import TrainingJob
+        from trireme.job.job import TrainingJob
 
         try:
             TrainingJob.create(image="any", entrypoint="any.py", **of_jobs)

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.checking import WHOLE
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 BROUGHT_BY = {
     "PIL": "pillow",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
-from trireme.components.dataset.progress import in_words
-from trireme.components.errors import InputError
+from trireme.errors import InputError
+from trireme.text.units import in_words
 
 PROC = Path("/proc")
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from markupsafe import Markup
 
-from trireme.components.report.picture import Curve
+from trireme.report.picture import Curve
 
 WIDTH, HEIGHT = 300.0, 130.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 6.0, 6.0, 18.0  # of these, what is around the lines

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trireme.components.report import of_workspace
-from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, state_of
-from trireme.components.tracking import journal
-from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
-from trireme.components.tracking.client import PARENT, client
-from trireme.components.training import timeline
-from trireme.components.training.advice import TAG as ADVICE
-from trireme.components.training.preflight import report as preflight
+from trireme.observers import timeline
+from trireme.observers.advice import TAG as ADVICE
+from trireme.observers.preflight import report as preflight
+from trireme.report import of_workspace
+from trireme.report.picture import Curve, Picture, StepPicture, numbers, state_of
+from trireme.tracking import journal
+from trireme.tracking.abandoned_runs import OF_A_PIPELINE
+from trireme.tracking.client import PARENT, client
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trireme.components import yaml_text
-from trireme.components.errors import TriremeError
-from trireme.components.evaluation import progress
-from trireme.components.report.picture import Curve, Picture, StepPicture, numbers, requested_by
-from trireme.components.tracking import journal
-from trireme.components.training import timeline
-from trireme.components.training.advice import TAG as ADVICE
-from trireme.components.training.preflight import report as preflight
+from trireme.errors import TriremeError
+from trireme.evaluation import progress
+from trireme.observers import timeline
+from trireme.observers.advice import TAG as ADVICE
+from trireme.observers.preflight import report as preflight
+from trireme.report.picture import Curve, Picture, StepPicture, numbers, requested_by
+from trireme.text import yaml_text
+from trireme.tracking import journal
 
 JOB = "job.yaml"
 """The manifest of a training job, beside its replicas' logs."""

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from trireme.components.cost.table import in_words
-from trireme.components.dataset.progress import in_words as bytes_in_words
-from trireme.components.kubernetes.amounts import Amounts, is_gpu
-from trireme.components.pages import template
-from trireme.components.report import curves
-from trireme.components.report.picture import Curve, Picture, StepPicture
-from trireme.components.step_names import TRIAL, without_index
-from trireme.components.training.preflight import report as preflight
-from trireme.components.training.timeline import QUEUED, STARTING, STATES, Life, by_number
+from trireme.cost.table import in_words
+from trireme.kubernetes.amounts import Amounts, is_gpu
+from trireme.observers.preflight import report as preflight
+from trireme.observers.timeline import QUEUED, STARTING, STATES, Life, by_number
+from trireme.pages import template
+from trireme.report import curves
+from trireme.report.picture import Curve, Picture, StepPicture
+from trireme.step_names import TRIAL, without_index
+from trireme.text.units import in_words as bytes_in_words
 
 ROWS = 128  # replicas that the time line shows
 LEAST = 0.002  # of the time line that a wait has to be to be shown

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.amounts import Amounts, requests
-from trireme.components.training.manifests.roles import roles
-from trireme.components.training.timeline import Life
+from trireme.errors import TriremeError
+from trireme.kubernetes.amounts import Amounts, requests
+from trireme.manifests.roles import roles
+from trireme.observers.timeline import Life
 
 LOST = "lost"
 """The state of a run here that was killed with ``kill -9``; nobody has seen when."""
@@ -42,7 +42,7 @@ class StepPicture:
         printed: Curves by what its program has printed, which may be those of ``curves``.
         requested: What each replica has asked for, by role in lower case.
         preflight: What its replicas have found before they trained, see
-            ``trireme.components.training.preflight.report``.
+            ``trireme.observers.preflight.report``.
     """
 
     name: str

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trireme.components.training.result import sharded
-from trireme.components.training.result.pytorch import load_exported
-from trireme.components.training.result.sharded import METADATA
+from trireme.result import sharded
+from trireme.result.pytorch import load_exported
+from trireme.result.sharded import METADATA
 
 if TYPE_CHECKING:
     import torch

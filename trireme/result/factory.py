@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.training.result.trained import NotLoadable
+from trireme.result.trained import NotLoadable
 
 if TYPE_CHECKING:
     import torch

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from trireme.components.training.result import pytorch, sharded, tensorflow
-from trireme.components.training.result.trained import NotLoadable, TrainedModel
+from trireme.result import pytorch, sharded, tensorflow
+from trireme.result.trained import NotLoadable, TrainedModel
 
 SAVED_MODEL = "saved_model.pb"  # the file that makes a folder a SavedModel
 

@@ -2,7 +2,7 @@
 
 import re
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 
 def check(factory: str) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trireme.components.training.result import program_file
-from trireme.components.training.result.factory import build
-from trireme.components.training.result.trained import NotLoadable, TrainedModel, no_tensor, read
+from trireme.result import program_file
+from trireme.result.factory import build
+from trireme.result.trained import NotLoadable, TrainedModel, no_tensor, read
 
 if TYPE_CHECKING:
     import torch

@@ -13,10 +13,10 @@ from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import first_line
-from trireme.components.training.result.factory import build
-from trireme.components.training.result.pytorch import as_trained, in_float32
-from trireme.components.training.result.trained import NotLoadable, TrainedModel, read
+from trireme.errors import first_line
+from trireme.result.factory import build
+from trireme.result.pytorch import as_trained, in_float32
+from trireme.result.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
     import torch

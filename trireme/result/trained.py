@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.components.errors import TriremeError, first_line
+from trireme.errors import TriremeError, first_line
 
 Predict = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
 

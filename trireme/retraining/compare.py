@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.retraining import history
-from trireme.components.tracking import journal, lineage
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.inputs import TAG, inputs_of, short
+from trireme.job.job import TrainingJob
+from trireme.retraining import history
+from trireme.runner.inputs import TAG, inputs_of, short
+from trireme.tracking import journal, lineage
 
 _COMPARED = {
     "git.commit": "commit",

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.home import TRACKER
-from trireme.components.tracking import environment, registry
-from trireme.components.tracking.registry import Champion
-from trireme.components.workspace import written_whole
+from trireme.files.home import TRACKER
+from trireme.files.workspace import written_whole
+from trireme.tracking import environment, registry
+from trireme.tracking.registry import Champion
 
 TAG = "retraining"
 """The tag of a run that retrains, with the name of the registered model."""
@@ -69,7 +69,7 @@ def load(name: str, workspace: Path, trained: bool) -> History:
 
 def download(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
     """Brings what has been trained before to a directory."""
-    from trireme.components.tracking import lineage
+    from trireme.tracking import lineage
 
     version = registry.version_at(name, registry.CHAMPION)
     with written_whole(directory) as partial:

@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.components.cost import prices, table
-from trireme.components.cost.prices import GIB, Prices
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.kubernetes.amounts import is_gpu, requests
-from trireme.components.tracking import journal
-from trireme.components.training.failed_replica import TimeLimitReached
-from trireme.components.training.manifests.roles import Role, roles
-from trireme.components.training.manifests.time_limit import set_time_limit
+from trireme.cost import prices, table
+from trireme.cost.prices import GIB, Prices
+from trireme.errors import InputError, JobFailed
+from trireme.kubernetes.amounts import is_gpu, requests
+from trireme.manifests.roles import Role, roles
+from trireme.manifests.time_limit import set_time_limit
+from trireme.runner.failed_replica import TimeLimitReached
+from trireme.tracking import journal
 
 HOUR = 3600  # seconds
 MOST = 2**31 - 1  # seconds that a job's time limit can be

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from trireme.components.errors import JobFailed
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.preflight.replica.said import is_said
+from trireme.errors import JobFailed
+from trireme.frameworks import FRAMEWORKS
+from trireme.observers.preflight.replica.said import is_said
 
 TAIL = 20  # lines of a failed replica that are shown
 KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before a launcher's own

@@ -4,8 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from trireme.components.tracking.environment import CREDENTIALS, VARIABLES
-from trireme.components.training.description.job import TrainingJob
+from trireme.job.job import TrainingJob
+from trireme.tracking.environment import CREDENTIALS, VARIABLES
 
 TAG = "training.inputs"
 """The tag of a run, and of a model's version, that holds this."""

@@ -10,31 +10,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from trireme.components import left_files
-from trireme.components.checkout import builtin
-from trireme.components.cost import prices
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.home import TRACKER, in_a_pod
-from trireme.components.json_values import whole, words
-from trireme.components.plain import plain
-from trireme.components.say import say
-from trireme.components.tracking import environment, journal, unsent_metrics
-from trireme.components.training import events, timeline
-from trireme.components.training.advice import TAG as TAG_OF_ADVICE
-from trireme.components.training.advice import at_end
-from trireme.components.training.advice.suggestions import Suggestion
-from trireme.components.training.bill import Bill
-from trireme.components.training.description import names
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.reading import merged
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.frameworks.base import literal
-from trireme.components.training.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
-from trireme.components.training.lines import LivePrinter
-from trireme.components.training.manifests import render, to_yaml
-from trireme.components.training.preflight import report
-from trireme.components.training.progress import Meter
-from trireme.components.whole_file import flush
+from trireme.code import builtin
+from trireme.cost import prices
+from trireme.errors import InputError, JobFailed
+from trireme.files import event_files as events
+from trireme.files import left_files
+from trireme.files.home import TRACKER, in_a_pod
+from trireme.files.whole_file import flush
+from trireme.frameworks import FRAMEWORKS
+from trireme.frameworks.base import literal
+from trireme.job import names
+from trireme.job.job import TrainingJob
+from trireme.job.reading import merged
+from trireme.manifests import render, to_yaml
+from trireme.observers import timeline
+from trireme.observers.advice import TAG as TAG_OF_ADVICE
+from trireme.observers.advice import at_end
+from trireme.observers.advice.suggestions import Suggestion
+from trireme.observers.preflight import report
+from trireme.observers.progress import Meter
+from trireme.plain import plain
+from trireme.runner.bill import Bill
+from trireme.runner.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
+from trireme.runner.lines import LivePrinter
+from trireme.text.json_values import whole, words
+from trireme.text.say import say
+from trireme.tracking import environment, journal, unsent_metrics
 
 RESERVED = (
     "name",
@@ -53,7 +54,7 @@ _LIBRARY_LINE = re.compile(
     r"🏃 View run |🧪 View experiment |metrics [\w ]*MLflow |"
     r"\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
 )
-"""How lines begin that MLflow, TensorFlow and ``trainers/pytorch/metrics.py`` add to a program's
+"""How lines begin that MLflow, TensorFlow and ``trainers/metrics.py`` add to a program's
 own when it is about to end."""
 
 AS_THE_PROGRAM = -1
@@ -199,7 +200,7 @@ def train(
 
     Args:
         passthrough: On a cluster: the pipeline task's settings for the job's pods, see
-            ``trireme.components.training.cluster.passthrough.pass_through``.
+            ``trireme.runner.cluster.passthrough.pass_through``.
         evaluation: The program that evaluates the model later, to check that it exists.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the only training of its run.
@@ -307,7 +308,7 @@ def _last_word(lines: str) -> str:
 
 
 def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
-    from trireme.components.training.local import installed, runner, usage
+    from trireme.runner.local import installed, runner, usage
 
     installed.check(job)
     _set_logs_aside(job, logs)
@@ -353,14 +354,14 @@ def _tells_own_run(job: TrainingJob) -> bool:
 def _train_on_cluster(
     job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
 ) -> dict[str, float]:
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.kubernetes.owner import owners
-    from trireme.components.training.cluster import launcher, submission
-    from trireme.components.training.cluster.follower import Limits
-    from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.passthrough import pass_through, with_gpus
-    from trireme.components.training.cluster.trainer_status import TrainerStatus
-    from trireme.components.training.preflight import wrapping
+    from trireme.kubernetes.connection import Cluster
+    from trireme.kubernetes.owner import owners
+    from trireme.observers.preflight import wrapping
+    from trireme.runner.cluster import launcher, submission
+    from trireme.runner.cluster.follower import Limits
+    from trireme.runner.cluster.operators import operator_of
+    from trireme.runner.cluster.passthrough import pass_through, with_gpus
+    from trireme.runner.cluster.trainer_status import TrainerStatus
 
     cluster, job = Cluster(), with_gpus(job, passthrough)
     manifest = render(job, operator_of(cluster, job))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from trireme.components.say import forget_reader
+from trireme.text.say import forget_reader
 
 LIMIT = 64 * 1024  # bytes that are read at a time, and after which a line without an end is cut
 PAUSE = 0.01  # seconds between two looks at a program that prints all the time

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.preflight import wrapping
+from trireme.frameworks import kind_of
+from trireme.job.job import TrainingJob
+from trireme.observers.preflight import wrapping
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:

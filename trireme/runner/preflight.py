@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.description import names
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.preflight import wrapping
-from trireme.components.training.preflight.report import Report
+from trireme.errors import InputError, JobFailed
+from trireme.job import names
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.connection import Cluster
+from trireme.observers.preflight import wrapping
+from trireme.observers.preflight.report import Report
 
 TIME_LIMIT = 1800  # seconds
 PATIENCE = 120.0  # seconds that replicas try to reach each other, as a person waits for them
@@ -48,8 +48,8 @@ def run_here(job: TrainingJob, directory: Path, on_line: Lines, *, isolated: boo
         directory: For the job's code and data.
         isolated: Whether each replica gets a network of its own.
     """
-    from trireme.components.training.local import provision, runner
-    from trireme.components.training.manifests import render
+    from trireme.manifests import render
+    from trireme.runner.local import provision, runner
 
     job = provision.provision(job, directory)
     manifest, report = render(job), Report()
@@ -70,8 +70,8 @@ def run_there(
     on_state: Callable[[str], None],
 ) -> Report:
     """Makes the preflight on a cluster, and returns what it has found; no job is left."""
-    from trireme.components.training.cluster import launcher, submission
-    from trireme.components.training.cluster.follower import Limits
+    from trireme.runner.cluster import launcher, submission
+    from trireme.runner.cluster.follower import Limits
 
     policy = manifest["spec"].get("runPolicy", {})
     if "cleanPodPolicy" in policy:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 LONGEST_WAIT = timedelta(days=5 * 365)  # for which the engines of cron look for the next time
 DAYS_LOOKED_AT = 60

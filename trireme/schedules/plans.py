@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from trireme.components.checkout import url as urls
-from trireme.components.errors import InputError
-from trireme.pipelines import catalog
-from trireme.pipelines.compiling import images
-from trireme.pipelines.loading import loaded
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.schedules.schedule import PINNED, Schedule
+from trireme.code import url as urls
+from trireme.compiling import images
+from trireme.compiling.loading import loaded
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.pipeline.pipeline import Pipeline
+from trireme.schedules.schedule import PINNED, Schedule
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from trireme.components import yaml_text
-from trireme.components.errors import InputError
-from trireme.components.strict_model import StrictModel
-from trireme.pipelines.schedules import cron
+from trireme.errors import InputError
+from trireme.schedules import cron
+from trireme.strict_model import StrictModel
+from trireme.text import yaml_text
 
 PINNED, LATEST = "pinned", "latest"
 

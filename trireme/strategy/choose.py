@@ -4,15 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from trireme.components.strategy.communication import Machines, Step, step
-from trireme.components.strategy.memory import (
-    Memory,
-    Mesh,
-    Recipe,
-    Work,
-    of_most,
-)
-from trireme.components.strategy.model import Transformer
+from trireme.strategy.communication import Machines, Step, step
+from trireme.strategy.memory import Memory, Mesh, Recipe, Work, of_most
+from trireme.strategy.model import Transformer
 
 NAMES = ("single", "ddp", "fsdp", "tp", "pp", "hybrid")
 """From the simplest on, as ``--strategy`` of language_model.py has them."""

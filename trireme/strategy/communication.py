@@ -11,8 +11,8 @@ time: https://arxiv.org/abs/2104.04473, section 2.2.
 import math
 from dataclasses import dataclass
 
-from trireme.components.strategy.memory import Memory, Mesh, Recipe, Work
-from trireme.components.strategy.model import Transformer
+from trireme.strategy.memory import Memory, Mesh, Recipe, Work
+from trireme.strategy.model import Transformer
 
 INSIDE, BETWEEN = 5e-6, 20e-6
 """Latency of a message inside of a node and between nodes, in seconds: an assumption."""

@@ -9,7 +9,7 @@ Micro-batches under way in a stage of the schedule 1F1B: https://arxiv.org/abs/2
 
 from dataclasses import dataclass, replace
 
-from trireme.components.strategy.model import Transformer
+from trireme.strategy.model import Transformer
 
 STATES = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 """Numbers that an optimizer keeps of each parameter."""

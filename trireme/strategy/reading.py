@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from trireme.components import json_values
-from trireme.components.errors import InputError
-from trireme.components.strategy.model import Transformer, llama, of_size
+from trireme.errors import InputError
+from trireme.strategy.model import Transformer, llama, of_size
+from trireme.text import json_values
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?) ?([kKMGBTP]?)(i?)(bits?|bps|b|B|FLOPS?)?(?:/s)?")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "B": 3, "T": 4, "P": 5}

@@ -1,11 +1,11 @@
 """A choice in the words of a training job."""
 
-from trireme.components.strategy.choose import Choice
-from trireme.components.strategy.communication import Machines
-from trireme.components.strategy.memory import Recipe
-from trireme.components.strategy.model import Transformer, llama
+from trireme.strategy.choose import Choice
+from trireme.strategy.communication import Machines
+from trireme.strategy.memory import Recipe
+from trireme.strategy.model import Transformer, llama
 
-TRAINERS = "components/trainers"
+TRAINERS = "trainers"
 
 
 def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines) -> dict[str, str]:
@@ -25,7 +25,7 @@ def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines
         "workers": str(machines.nodes - 1),
         "processes_per_worker": str(machines.devices),
         "gpu": str(machines.devices),
-        "entrypoint": f"{TRAINERS}/pytorch/language_model.py",
+        "entrypoint": f"{TRAINERS}/language_model.py",
         "args": " ".join(words),
     }
     if model != llama(**sizes) or kept.weights != 4 or kept.optimizer != 8:
@@ -43,7 +43,7 @@ def tensorflow(found: list[Choice], model: Transformer, machines: Machines) -> d
     """
     whole = next((each for each in found if each.name in ("single", "ddp")), None)
     job = {"framework": "tensorflow", "gpu": str(machines.devices)}
-    program = {"entrypoint": f"{TRAINERS}/tensorflow/classifier.py"}
+    program = {"entrypoint": f"{TRAINERS}/tensorflow_classifier.py"}
     if whole and whole.fits:
         name, strategy = "OneDeviceStrategy", "single"
         if machines.nodes > 1:

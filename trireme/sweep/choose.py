@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.errors import StepFailed
-from trireme.components.evaluation.trials import TrialResult, results, trial_folder
-from trireme.components.step_names import TRIAL, in_a_loop
-from trireme.components.sweep.search_space import study_path
-from trireme.components.tracking import journal, unsent_metrics
-from trireme.components.training.inputs import TAG
-from trireme.components.training.launch import fix_links
+from trireme.errors import StepFailed
+from trireme.evaluation.trials import TrialResult, results, trial_folder
+from trireme.runner.inputs import TAG
+from trireme.runner.launch import fix_links
+from trireme.step_names import TRIAL, in_a_loop
+from trireme.sweep.search_space import study_path
+from trireme.tracking import journal, unsent_metrics
 
 LOGS = "steps/train"
 """What a trial leaves in its folder, and a training in the run workspace."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from trireme.components.errors import JobFailed
-from trireme.components.plain import plain
-from trireme.components.strict_model import StrictModel
-from trireme.components.tracking import environment
+from trireme.errors import JobFailed
+from trireme.plain import plain
+from trireme.strict_model import StrictModel
+from trireme.tracking import environment
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.errors import Cancelled, StepFailed, TriremeError
-from trireme.components.evaluation import custom
-from trireme.components.evaluation.figures import Evaluation
-from trireme.components.evaluation.held_out import TEST, VALIDATION, held_out
-from trireme.components.evaluation.kinds import class_names, measure
-from trireme.components.evaluation.options import custom_evaluation
-from trireme.components.evaluation.source import Source
-from trireme.components.evaluation.trials import TrialResult, trial_folder
-from trireme.components.sweep.early_stopping import StoppedEarly, Watch
-from trireme.components.sweep.search_space import Trial
-from trireme.components.tracking import journal
-from trireme.components.trainers.pytorch import splits
-from trireme.components.training import launch
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.inputs import inputs_of
+from trireme.errors import Cancelled, StepFailed, TriremeError
+from trireme.evaluation import custom
+from trireme.evaluation.figures import Evaluation
+from trireme.evaluation.held_out import TEST, VALIDATION, held_out
+from trireme.evaluation.kinds import class_names, measure
+from trireme.evaluation.options import custom_evaluation
+from trireme.evaluation.source import Source
+from trireme.evaluation.trials import TrialResult, trial_folder
+from trireme.job.job import TrainingJob
+from trireme.runner import launch
+from trireme.runner.inputs import inputs_of
+from trireme.sweep.early_stopping import StoppedEarly, Watch
+from trireme.sweep.search_space import Trial
+from trireme.tracking import journal
+from trireme.trainers import splits
 
 
 class EvaluationSettings(NamedTuple):

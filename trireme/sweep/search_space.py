@@ -6,11 +6,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from trireme.components.errors import InputError
-from trireme.components.evaluation.trials import Value, in_words
-from trireme.components.json_values import whole
-from trireme.components.tracking.lineage import VARIED
-from trireme.components.whole_file import write_whole
+from trireme.errors import InputError
+from trireme.evaluation.trials import Value, in_words
+from trireme.files.whole_file import write_whole
+from trireme.text.json_values import whole
+from trireme.tracking.lineage import VARIED
 
 MOST = 5000  # trials of one sweep; so many have been tried
 

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from trireme.components.evaluation.trials import RESULT, trial_folder
-from trireme.components.home import in_a_pod
-from trireme.components.sweep.search_space import Trial
-from trireme.components.whole_file import write_whole
+from trireme.evaluation.trials import RESULT, trial_folder
+from trireme.files.home import in_a_pod
+from trireme.files.whole_file import write_whole
+from trireme.sweep.search_space import Trial
 
 TRIALS = "trials.json"
 """The file in the run workspace that says what the sweep tries."""

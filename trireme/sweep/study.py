@@ -9,11 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from trireme.components.evaluation.trials import TrialResult, Value
-from trireme.components.home import in_a_pod
-from trireme.components.sweep import early_stopping, search_space
-from trireme.components.sweep.early_stopping import EarlyStopping, Watch
-from trireme.components.sweep.search_space import TPE, Range, Trial
+from trireme.evaluation.trials import TrialResult, Value
+from trireme.files.home import in_a_pod
+from trireme.sweep import early_stopping, search_space
+from trireme.sweep.early_stopping import EarlyStopping, Watch
+from trireme.sweep.search_space import TPE, Range, Trial
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.pipelines.targets import registry
+from trireme.errors import InputError, StepFailed, TriremeError
+from trireme.targets import registry
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.cluster.checks import Finding
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.pipeline import Pipeline
-    from trireme.pipelines.planning import Plan
-    from trireme.pipelines.schedules.plans import Schedules
+    from trireme.kubernetes.connection import Cluster
+    from trireme.pipeline.pipeline import Pipeline
+    from trireme.planning import Plan
+    from trireme.runner.cluster.checks import Finding
+    from trireme.schedules.plans import Schedules
+    from trireme.terminal.console import Console
 
 ENDED = ("FINISHED", "FAILED", "KILLED", "skipped")
 """The states of what has ended; the first three are MLflow's words."""

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
 
-from trireme.components import extras
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.plain import plain
-from trireme.components.say import say
-from trireme.components.tracking import store
-from trireme.components.tracking.client import every
-from trireme.components.tracking.journal import TRAINING
-from trireme.pipelines.console import Console
-from trireme.pipelines.engine_lines import KfpLines
-from trireme.pipelines.loading import loaded, ready
-from trireme.pipelines.targets import base, registry
-from trireme.pipelines.targets.base import Step, Target
+from trireme.compiling.loading import loaded, ready
+from trireme.errors import InputError, TriremeError
+from trireme.plain import plain
+from trireme.process import extras
+from trireme.targets import base, registry
+from trireme.targets.base import Step, Target
+from trireme.terminal.console import Console
+from trireme.terminal.engine_lines import KfpLines
+from trireme.text.say import say
+from trireme.tracking import store
+from trireme.tracking.client import every
+from trireme.tracking.journal import TRAINING
 
 OVER = (*base.ENDED, "lost")
 REPORT = "report.html"
@@ -246,7 +246,7 @@ class RunHandle:
     def _client(self) -> Any:
         from filelock import FileLock
 
-        from trireme.components.home import home
+        from trireme.files.home import home
 
         store.check_reachable(self.tracking_uri)
         silent = patch.dict(os.environ, MLFLOW_DISABLE_TELEMETRY="true")

@@ -5,16 +5,16 @@ from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.pod_log import PodLog
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.step_pods import CONTAINER
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.last_words import LastWords, read
-from trireme.components.say import say
-from trireme.components.step_names import is_of
-from trireme.pipelines.targets.base import ENDED, OnLine, Run
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pod_log import PodLog
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.step_pods import CONTAINER
+from trireme.kubernetes.streams import Stop
+from trireme.last_words import LastWords, read
+from trireme.step_names import is_of
+from trireme.targets.base import ENDED, OnLine, Run
+from trireme.text.say import say
 
 PAUSE = 2.0  # seconds between two looks
 PAUSE_OF_REASONS = 10.0  # seconds between two questions why nothing starts

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 if TYPE_CHECKING:
-    from trireme.pipelines.targets.base import Target
+    from trireme.targets.base import Target
 
 REACH, BUILD, SCHEDULE = "reach", "build", "schedule"
 """What an option is about: where the place is, what is made for it, and when it runs that."""
@@ -63,11 +63,9 @@ CONTEXT = Option(
 )
 
 TARGETS = {
-    "local": TargetEntry(
-        "trireme.pipelines.targets.local.target:Local", "this machine", is_cluster=False
-    ),
+    "local": TargetEntry("trireme.targets.local.target:Local", "this machine", is_cluster=False),
     "kfp": TargetEntry(
-        "trireme.pipelines.targets.kubeflow.target:Kubeflow",
+        "trireme.targets.kubeflow.target:Kubeflow",
         "Kubeflow Pipelines",
         (
             Option(
@@ -101,7 +99,7 @@ TARGETS = {
         ),
     ),
     "argo": TargetEntry(
-        "trireme.pipelines.targets.argo.target:Argo",
+        "trireme.targets.argo.target:Argo",
         "plain Argo Workflows",
         (
             NAMESPACE,

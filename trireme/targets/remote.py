@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trireme.components.errors import InputError, TriremeError, first_line
-from trireme.components.last_words import LAST_STEP, LastWords
-from trireme.components.progress import Progress
-from trireme.components.say import say
-from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-from trireme.components.tracking import store
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.base import ENDED, Prunable, R, Run, Step, Target
+from trireme.errors import InputError, TriremeError, first_line
+from trireme.last_words import LAST_STEP, LastWords
+from trireme.pipeline.pipeline import Pipeline
+from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.progress import Progress
+from trireme.targets.base import ENDED, Prunable, R, Run, Step, Target
+from trireme.text.say import say
+from trireme.tracking import store
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.pipelines.console import Console
+    from trireme.kubernetes.connection import Cluster
+    from trireme.terminal.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
 CANCEL_LIMIT = 60.0  # seconds that a run that is cancelled may take to end, and likewise its jobs
@@ -86,7 +86,7 @@ class Remote(Target[R]):
 
     def catch_up(self, runs: Sequence[R]) -> bool:
         """Ends in MLflow what has ended without its last step; see ``Target``."""
-        from trireme.components.tracking import abandoned_runs
+        from trireme.tracking import abandoned_runs
 
         self._delete_jobs_of_ended(runs)
         # Of several of one name it could not be told which MLflow's run is.
@@ -115,8 +115,8 @@ class Remote(Target[R]):
         Their step deletes them, unless it is killed before it can: on Kubeflow Pipelines it has a
         second.
         """
-        from trireme.components.training.cluster import jobs
-        from trireme.components.training.description import names
+        from trireme.job import names
+        from trireme.runner.cluster import jobs
 
         deleted: dict[str, str] = {}
         limit = time.monotonic() + CANCEL_LIMIT
@@ -133,9 +133,9 @@ class Remote(Target[R]):
 
     def _delete_jobs_of_ended(self, runs: Sequence[R]) -> None:
         """Deletes training jobs that go on though their run has ended, and says so."""
-        from trireme.components.training.cluster import jobs
-        from trireme.components.training.cluster.status import State
-        from trireme.components.training.description import names
+        from trireme.job import names
+        from trireme.runner.cluster import jobs
+        from trireme.runner.cluster.status import State
 
         ended = [run for run in runs if run.state in ("FAILED", "KILLED")]
         if not ended:
@@ -177,7 +177,7 @@ class Remote(Target[R]):
 
     def progress(self, run: R, steps: Sequence[Step]) -> Progress | None:
         """Returns how far the step train is and why it waits, while it runs and can be asked."""
-        from trireme.components.training.cluster import jobs
+        from trireme.runner.cluster import jobs
 
         if not any(step.name == TRAIN and step.state == "running" for step in steps):
             return None
@@ -207,8 +207,8 @@ class Remote(Target[R]):
 
     def event_files(self, name: str, folder: Path) -> bool:
         """Reads them from the replicas that run, else from MLflow; see ``Target``."""
-        from trireme.components.tracking import event_files
-        from trireme.components.training.cluster import jobs
+        from trireme.runner.cluster import jobs
+        from trireme.tracking import event_files
 
         run = self.find(name)
         has_ended = run.state in ENDED

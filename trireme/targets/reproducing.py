@@ -6,19 +6,19 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import InputError, StepFailed
-from trireme.components.say import say
-from trireme.components.tracking import lineage as lineages
-from trireme.components.tracking import store
-from trireme.components.tracking.lineage import Lineage
+from trireme.compiling.loading import ready
+from trireme.errors import InputError, StepFailed
 from trireme.pipelines import reproduction
-from trireme.pipelines.console import Console
-from trireme.pipelines.loading import ready
 from trireme.pipelines.reproduction import Load
-from trireme.pipelines.targets.base import Target
+from trireme.targets.base import Target
+from trireme.terminal.console import Console
+from trireme.text.say import say
+from trireme.tracking import lineage as lineages
+from trireme.tracking import store
+from trireme.tracking.lineage import Lineage
 
 if TYPE_CHECKING:
-    from trireme.components.training.result.comparison import Comparison
+    from trireme.result.comparison import Comparison
 
 SHOWN = 10  # differences between then and now that are told
 ASYNCHRONOUS = (
@@ -93,7 +93,7 @@ def _warn(lineage: Lineage, now: dict[str, str]) -> None:
 
 def _compared(lineage: Lineage, again: Lineage) -> "Comparison":
     """Compares the models and records what is found."""
-    from trireme.components.training.result.comparison import compare
+    from trireme.result.comparison import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
     for what, of in (

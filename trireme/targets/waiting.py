@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.pod_log import PodLog
-from trireme.components.kubernetes.resources import EVENTS
-from trireme.components.kubernetes.step_pods import CONTAINER
-from trireme.components.kubernetes.streams import Stop
-from trireme.pipelines.targets.pod_logs import Named
+from trireme.errors import TriremeError
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pod_log import PodLog
+from trireme.kubernetes.resources import EVENTS
+from trireme.kubernetes.step_pods import CONTAINER
+from trireme.kubernetes.streams import Stop
+from trireme.targets.pod_logs import Named
 
 GRACE = 10.0  # seconds after which it is worth a word that nobody has begun with something
 ASKED = 5  # pods about which Events are asked for one by one; of more pods, once about all

@@ -3,10 +3,10 @@
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.components.kubernetes.resources import Resource
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden
+from trireme.kubernetes.resources import Resource
 
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from trireme.components.plain import plain
-from trireme.components.progress import Progress
-from trireme.components.say import forget_reader
-from trireme.pipelines.engine_lines import KfpLines
-from trireme.pipelines.step_line import Line
+from trireme.plain import plain
+from trireme.progress import Progress
+from trireme.terminal.engine_lines import KfpLines
+from trireme.terminal.step_line import Line
+from trireme.text.say import forget_reader
 
 if TYPE_CHECKING:
-    from trireme.pipelines.live import Screen
+    from trireme.terminal.live import Screen
 
 BURST = 50  # lines that come together and are all looked at
 WIDTH = 300  # characters of a line that are shown while it is the latest
@@ -64,7 +64,7 @@ class Console:
 
     @contextmanager
     def _drawn(self) -> "Iterator[Screen]":
-        from trireme.pipelines.live import Screen
+        from trireme.terminal.live import Screen
 
         self._screen = Screen(self._stream)
         try:

@@ -2,8 +2,8 @@
 
 import re
 
-from trireme.components.plain import plain
-from trireme.components.training.lines import LinePrinter
+from trireme.plain import plain
+from trireme.runner.lines import LinePrinter
 
 _ARGO = re.compile(r"time=\S+ level=(?:DEBUG|INFO) msg=.* argo=true(?: |$)", re.I)
 """What argoexec, which starts a step's program, says of its own work, from v3.6 to v4.1:

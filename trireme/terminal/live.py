@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trireme.pipelines.step_line import Line
+from trireme.terminal.step_line import Line
 
 REFRESH = 4  # times a second
 BAR = 20  # characters of a progress bar

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from trireme.components.progress import Progress
+from trireme.progress import Progress
 
 
 @dataclass

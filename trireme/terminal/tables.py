@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.components.plain import in_a_line
+from trireme.errors import InputError
+from trireme.plain import in_a_line
 
 
 def age(since: float) -> str:

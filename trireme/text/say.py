@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-from trireme.components.plain import plain
+from trireme.plain import plain
 
 
 def say(text: str, stream: TextIO | None = None) -> None:

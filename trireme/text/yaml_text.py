@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 LARGEST = 1 << 20  # bytes; what takes a second to be read
 MOST = 50_000  # values, likewise; a few lines of aliases can stand for billions

@@ -8,11 +8,11 @@ runs, it ends that of a cancelled run, and leaves those of its steps open.
 import os
 from collections.abc import Mapping
 
-from trireme.components.errors import InputError, TrackingUnavailable
-from trireme.components.say import say
-from trireme.components.tracking import runs
-from trireme.components.tracking.client import client, hurry
-from trireme.components.tracking.store import check_reachable, reason_of, uri
+from trireme.errors import InputError, TrackingUnavailable
+from trireme.text.say import say
+from trireme.tracking import runs
+from trireme.tracking.client import client, hurry
+from trireme.tracking.store import check_reachable, reason_of, uri
 
 OF_A_PIPELINE = {"pipeline", "kfp.pipeline_run_id"}
 """Tags of which the run of a pipeline has one: ours, and that of Kubeflow's MLflow plugin."""

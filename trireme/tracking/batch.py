@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.tracking.client import client
+from trireme.tracking.client import client
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trireme.components import certificates
-from trireme.components.errors import TrackingRefused, TrackingUnavailable
-from trireme.components.say import say
-from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.store import CA_VARIABLES, public, reason_of, uri
-from trireme.components.whole_file import no_room
+from trireme.credentials import certificates
+from trireme.errors import TrackingRefused, TrackingUnavailable
+from trireme.files.whole_file import no_room
+from trireme.text.say import say
+from trireme.tracking.environment import SECRET
+from trireme.tracking.store import CA_VARIABLES, public, reason_of, uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

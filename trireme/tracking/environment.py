@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from trireme.components.errors import TriremeError
-from trireme.components.home import TRACKER
-from trireme.components.say import say
-from trireme.components.whole_file import write_whole
+from trireme.errors import TriremeError
+from trireme.files.home import TRACKER
+from trireme.files.whole_file import write_whole
+from trireme.text.say import say
 
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 

@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.plain import as_file_name
-from trireme.components.tracking import journal, store
-from trireme.components.tracking.abandoned_runs import OF_A_PIPELINE
-from trireme.components.tracking.client import client, hurry
-from trireme.components.tracking.store import reason_of
+from trireme.errors import TriremeError
+from trireme.plain import as_file_name
+from trireme.tracking import journal, store
+from trireme.tracking.abandoned_runs import OF_A_PIPELINE
+from trireme.tracking.client import client, hurry
+from trireme.tracking.store import reason_of
 
 
 def download(run: str, folder: Path) -> None:

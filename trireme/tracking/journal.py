@@ -30,9 +30,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from trireme.components import progress
-from trireme.components.errors import TriremeError
-from trireme.components.progress import Progress
+from trireme import progress
+from trireme.errors import TriremeError
+from trireme.progress import Progress
 
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""

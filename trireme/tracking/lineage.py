@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.tracking import journal, machine, store
-from trireme.components.tracking.client import PARENT, client, every
-from trireme.components.tracking.journal import MODEL, PACKAGES, TRAINING
-from trireme.components.tracking.store import public, reason_of
-from trireme.components.workspace import written_whole
+from trireme.errors import InputError, TriremeError
+from trireme.files.workspace import written_whole
+from trireme.tracking import journal, machine, store
+from trireme.tracking.client import PARENT, client, every
+from trireme.tracking.journal import MODEL, PACKAGES, TRAINING
+from trireme.tracking.store import public, reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

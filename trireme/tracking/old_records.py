@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trireme.components.errors import InputError
-from trireme.components.home import home
-from trireme.components.tracking import store
-from trireme.components.tracking.client import PARENT, client, every
-from trireme.components.tracking.lineage import START
-from trireme.components.tracking.registry import BEFORE
+from trireme.errors import InputError
+from trireme.files.home import home
+from trireme.tracking import store
+from trireme.tracking.client import PARENT, client, every
+from trireme.tracking.lineage import START
+from trireme.tracking.registry import BEFORE
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

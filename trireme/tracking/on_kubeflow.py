@@ -9,11 +9,11 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from trireme.components.errors import TriremeError, first_line
-from trireme.components.home import TRACKER
-from trireme.components.say import say
-from trireme.components.secrets import MOUNTS
-from trireme.components.tracking.environment import PLUGIN
+from trireme.credentials.secrets import MOUNTS
+from trireme.errors import TriremeError, first_line
+from trireme.files.home import TRACKER
+from trireme.text.say import say
+from trireme.tracking.environment import PLUGIN
 
 MOUNT = MOUNTS / "mlflow"
 """Where steps have the Secret."""
@@ -43,9 +43,9 @@ def load_secret() -> bool:
 
 def describe_run(pipeline: str) -> RunDescription:
     """Returns what this pod's Workflow says of the run; little, where it may not be read."""
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.kubernetes.owner import owners
-    from trireme.components.kubernetes.resources import WORKFLOWS
+    from trireme.kubernetes.connection import Cluster
+    from trireme.kubernetes.owner import owners
+    from trireme.kubernetes.resources import WORKFLOWS
 
     try:
         cluster = Cluster()

@@ -15,19 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import (
+from trireme.errors import (
     InputError,
     TrackingRefused,
     TrackingUnavailable,
     TriremeError,
     first_line,
 )
-from trireme.components.home import TRACKER
-from trireme.components.tracking import journal, runs
-from trireme.components.tracking.batch import log
-from trireme.components.tracking.client import client, hurry
-from trireme.components.tracking.environment import announce
-from trireme.components.tracking.store import (
+from trireme.files.home import TRACKER
+from trireme.files.whole_file import no_room
+from trireme.tracking import journal, runs
+from trireme.tracking.batch import log
+from trireme.tracking.client import client, hurry
+from trireme.tracking.environment import announce
+from trireme.tracking.store import (
     check_writable,
     default_uri,
     make,
@@ -36,8 +37,7 @@ from trireme.components.tracking.store import (
     quiet,
     reason_of,
 )
-from trireme.components.tracking.sync import Run, bring_progress, is_whole, sync
-from trireme.components.whole_file import no_room
+from trireme.tracking.sync import Run, bring_progress, is_whole, sync
 
 LONGEST = 500  # characters of an experiment's name that MLflow takes
 
@@ -120,7 +120,7 @@ class PipelineRun:
 
         Returns:
             The environment of the step's process, see
-            ``trireme.components.tracking.environment``.
+            ``trireme.tracking.environment``.
         """
         file = directory / f"mlflow-{step}" / "run.json"
         shutil.rmtree(file.parent, ignore_errors=True)

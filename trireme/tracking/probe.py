@@ -1,4 +1,4 @@
-"""A try of MLflow from where a step runs: ``python -m trireme.components.tracking.probe``.
+"""A try of MLflow from where a step runs: ``python -m trireme.tracking.probe``.
 
 It prints one sentence. The exit status is 1 if MLflow does not answer or keeps no files.
 """
@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from trireme.components.errors import TriremeError
-from trireme.components.tracking import environment, store
-from trireme.components.tracking.client import client, hurry
+from trireme.errors import TriremeError
+from trireme.tracking import environment, store
+from trireme.tracking.client import client, hurry
 
 FOLDER = "trireme-probe"
 """What it writes below an experiment's artifacts, and removes."""

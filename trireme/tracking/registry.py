@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.components.errors import InputError, StepFailed, first_line
-from trireme.components.home import TRACKER
-from trireme.components.tracking import environment
-from trireme.components.tracking.client import client, patiently
-from trireme.components.workspace import written_whole
+from trireme.errors import InputError, StepFailed, first_line
+from trireme.files.home import TRACKER
+from trireme.files.workspace import written_whole
+from trireme.tracking import environment
+from trireme.tracking.client import client, patiently
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 
@@ -71,7 +71,7 @@ def download_champion(name: str, directory: Path, trained: bool = False) -> None
     """Brings the champion to a directory, which is removed if there is none."""
     import mlflow
 
-    from trireme.components.tracking import store
+    from trireme.tracking import store
 
     store.quiet()
     shutil.rmtree(directory, ignore_errors=True)
@@ -92,7 +92,7 @@ def download_champion(name: str, directory: Path, trained: bool = False) -> None
 
 def describe(version: Any, directory: Path, trained: bool) -> None:
     """Writes down which version the champion is; brings what its training left, where wanted."""
-    from trireme.components.tracking import lineage
+    from trireme.tracking import lineage
 
     about = {"version": str(version.version), "tags": dict(version.tags)}
     (directory / "champion.json").write_text(json.dumps(about))

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trireme.components.errors import TrackingUnavailable
-from trireme.components.home import TRACKER
-from trireme.components.say import say
-from trireme.components.tracking import journal, machine, on_kubeflow
-from trireme.components.tracking.batch import log
-from trireme.components.tracking.client import PARENT, client, once, patiently
-from trireme.components.tracking.store import reason_of
-from trireme.components.whole_file import NO_LINKS
+from trireme.errors import TrackingUnavailable
+from trireme.files.home import TRACKER
+from trireme.files.whole_file import NO_LINKS
+from trireme.text.say import say
+from trireme.tracking import journal, machine, on_kubeflow
+from trireme.tracking.batch import log
+from trireme.tracking.client import PARENT, client, once, patiently
+from trireme.tracking.store import reason_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from trireme.components import certificates
-from trireme.components.errors import InputError, first_line
-from trireme.components.home import home
+from trireme.credentials import certificates
+from trireme.errors import InputError, first_line
+from trireme.files.home import home
 
 if TYPE_CHECKING:
     import ssl

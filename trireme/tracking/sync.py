@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from trireme.components import progress
-from trireme.components.errors import StepFailed
-from trireme.components.say import say
-from trireme.components.tracking import environment, journal, unsent_metrics
-from trireme.components.tracking.batch import NAME_LIMIT, Batch, log
-from trireme.components.tracking.client import client, once, patiently
-from trireme.components.tracking.store import reason_of
-from trireme.components.whole_file import no_room, write_whole
+from trireme import progress
+from trireme.errors import StepFailed
+from trireme.files.whole_file import no_room, write_whole
+from trireme.text.say import say
+from trireme.tracking import environment, journal, unsent_metrics
+from trireme.tracking.batch import NAME_LIMIT, Batch, log
+from trireme.tracking.client import client, once, patiently
+from trireme.tracking.store import reason_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,7 +236,7 @@ def _log_model(
     """
     import mlflow
 
-    from trireme.components.tracking import registry
+    from trireme.tracking import registry
 
     pipeline_run = client.get_run(run.pipeline_id)
     # Without this MLflow puts the model's files below whatever folder we happen to be in.
@@ -322,7 +322,7 @@ def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
 
 def _take_part(run: Run, name: str, version: str, champion: str) -> str:
     """Makes a version the champion; says so if another was faster, and returns that sentence."""
-    from trireme.components.tracking import registry
+    from trireme.tracking import registry
 
     try:
         registry.promote(name, version, champion)

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trireme.components.tracking.batch import accepted
+from trireme.tracking.batch import accepted
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 NAME = "metrics-unsent.jsonl"
-"""What ``trainers/pytorch/metrics.py`` calls it in CHECKPOINT_DIR, and describes."""
+"""What ``trainers/metrics.py`` calls it in CHECKPOINT_DIR, and describes."""
 
 BATCH = 1000  # metrics that MLflow takes at once
 LONGEST = 4096  # bytes of a line, which holds one metric

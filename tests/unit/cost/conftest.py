@@ -2,9 +2,9 @@
 
 import pytest
 
-from trireme.components.cost import table
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests import render
+from trireme.cost import table
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
 
 TABLE = """
 currency: EUR

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.cost import prices
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.tracking import journal
-from trireme.components.training import bill, launch
-from trireme.components.training.bill import Bill
-from trireme.components.training.failed_replica import TimeLimitReached
-from trireme.components.training.local import runner
-from trireme.pipelines import catalog
+from trireme.cost import prices
+from trireme.errors import InputError, JobFailed
+from trireme.pipeline import catalog
+from trireme.runner import bill, launch
+from trireme.runner.bill import Bill
+from trireme.runner.failed_replica import TimeLimitReached
+from trireme.runner.local import runner
+from trireme.tracking import journal
 
 
 def recorded(workspace, kind):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from trireme.components.cost import prices, table
-from trireme.components.cost.table import in_words
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.amounts import limits, requests
-from trireme.components.training.bill import job_hour
-from trireme.components.training.manifests.roles import roles
+from trireme.cost import prices, table
+from trireme.cost.table import in_words
+from trireme.errors import InputError
+from trireme.kubernetes.amounts import limits, requests
+from trireme.manifests.roles import roles
+from trireme.runner.bill import job_hour
 
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"}
 

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from trireme.components import step as steps
-from trireme.components.cost import steps as costs
-from trireme.components.cost.prices import Prices
-from trireme.components.errors import StepFailed
-from trireme.components.tracking import journal
+from trireme import tracked_step as steps
+from trireme.cost import steps as costs
+from trireme.cost.prices import Prices
+from trireme.errors import StepFailed
+from trireme.tracking import journal
 
 WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 

@@ -1,14 +1,14 @@
-"""components/dataset/base_model.py."""
+"""trireme/data/base_model.py."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from trireme.components.dataset import base_model
-from trireme.components.dataset.uri import at_commit
-from trireme.components.errors import InputError
-from trireme.components.tracking import journal
+from trireme.data import base_model
+from trireme.data.uri import at_commit
+from trireme.errors import InputError
+from trireme.tracking import journal
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_on_a_cluster_its_claim_has_to_be_mounted():
 
 
 def test_its_secret_is_one_of_its_own(monkeypatch, tmp_path):
-    from trireme.components.dataset.description import described
+    from trireme.data.description import described
 
     monkeypatch.setenv("TRIREME_DATASET_TOKEN", "of the data")
     monkeypatch.setenv("TRIREME_BASE_MODEL_TOKEN", "of the model")
@@ -80,7 +80,7 @@ def test_a_repository_is_named_at_a_commit(uri, pinned):
 
 
 def test_a_saved_dataset_is_a_base_model_too(tmp_path, monkeypatch):
-    from trireme.pipelines import saved
+    from trireme.pipeline import saved
 
     options = {"include": ["*.json"]}
     content = {"datasets": {"net": {"uri": "hf://org/net", "options": options, "mount": "/x"}}}

@@ -9,8 +9,8 @@ import threading
 import pytest
 from urllib3.util import Retry
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import SourceFailed, source_of, stores
+from trireme.data.description import Dataset
+from trireme.data.sources import SourceFailed, source_of, stores
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_connections_are_ended(kind):
 
 @both
 def test_nothing_is_answered(kind, monkeypatch):
-    monkeypatch.setattr("trireme.components.dataset.sources.web.TIMEOUT", (10, 0.2))
+    monkeypatch.setattr("trireme.data.sources.web.TIMEOUT", (10, 0.2))
     monkeypatch.setattr(stores, "READ_TIMEOUT", 0.2)
     kept = []
     with listening(kept.append) as port:

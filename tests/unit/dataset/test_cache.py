@@ -18,25 +18,18 @@ from fingerprints import fingerprint
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trireme.components.dataset import cache_entry, copying, lock
-from trireme.components.dataset.cache import fetch
-from trireme.components.dataset.copy_journal import CopyJournal
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.fingerprint import BLOCK, dataset_hash, file_hash
-from trireme.components.dataset.listing import (
-    Entry,
-    chosen,
-    in_order,
-    packed,
-    refuse_hostile,
-    unpacked,
-)
-from trireme.components.dataset.lock import locked
-from trireme.components.dataset.patterns import selector
-from trireme.components.dataset.progress import in_words
-from trireme.components.dataset.sources.local import LocalSource
-from trireme.components.dataset.staging import stage
-from trireme.components.errors import InputError, TriremeError
+from trireme.data import cache_entry, copying, lock
+from trireme.data.cache import fetch
+from trireme.data.copy_journal import CopyJournal
+from trireme.data.description import Dataset
+from trireme.data.fingerprint import BLOCK, dataset_hash, file_hash
+from trireme.data.listing import Entry, chosen, in_order, packed, refuse_hostile, unpacked
+from trireme.data.lock import locked
+from trireme.data.patterns import selector
+from trireme.data.sources.local import LocalSource
+from trireme.data.staging import stage
+from trireme.errors import InputError, TriremeError
+from trireme.text.units import in_words
 
 ENTRIES = st.builds(
     Entry,
@@ -92,7 +85,7 @@ def test_two_sizes_with_one_hash_are_two_datasets():
 
 def test_an_unchanged_source_is_not_read_again(source, cache, monkeypatch):
     first = fetch(here(source), cache)
-    monkeypatch.setattr("trireme.components.dataset.sources.local.LocalSource.read", None)
+    monkeypatch.setattr("trireme.data.sources.local.LocalSource.read", None)
     assert fetch(here(source), cache) == first._replace(copied=0)
 
 
@@ -321,7 +314,7 @@ def test_on_a_full_disk_the_lock_has_to_do(tmp_path, monkeypatch):
 NODE = """
 import fcntl, os, socket, sys, time
 from pathlib import Path
-from trireme.components.dataset import copying, lock, cache_entry
+from trireme.data import copying, lock, cache_entry
 
 fcntl.flock = lambda *_: None  # as on a mount with nolock: each node has its own
 socket.gethostname = lambda: sys.argv[2]

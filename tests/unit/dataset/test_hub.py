@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from trireme.components.dataset.description import of_fields
-from trireme.components.dataset.sources import Fault, source_of
-from trireme.components.dataset.staging import stage
-from trireme.components.errors import InputError, TriremeError
+from trireme.data.description import of_fields
+from trireme.data.sources import Fault, source_of
+from trireme.data.staging import stage
+from trireme.errors import InputError, TriremeError
 
 COMMIT = "3b33bfb9fec8730f7debb90bf0326922c592af2e"
 FILES = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 40, "sub/a.txt": b"abc"}

@@ -1,4 +1,4 @@
-"""components/dataset/sources/keys.py: a bucket's listing, read without the library."""
+"""trireme/data/sources/keys.py: a bucket's listing, read without the library."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from urllib3.util import Retry
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import Fault, source_of
-from trireme.components.dataset.sources.keys import keys_of
-from trireme.components.errors import InputError
+from trireme.data.description import Dataset
+from trireme.data.sources import Fault, source_of
+from trireme.data.sources.keys import keys_of
+from trireme.errors import InputError
 
 KEYS = ["train/ü b+c&%2F", "train//d", "train/\x01", "train/e/../f", "train/g"]
 

@@ -1,4 +1,4 @@
-"""components/dataset/mounted.py, and what components/dataset/staging.py makes of it."""
+"""trireme/data/mounted.py, and what trireme/data/staging.py makes of it."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from fingerprints import fingerprint
 
-from trireme.components.dataset.description import Dataset, described
-from trireme.components.dataset.staging import cache_of, stage
-from trireme.components.errors import InputError, TriremeError
+from trireme.data.description import Dataset, described
+from trireme.data.staging import cache_of, stage
+from trireme.errors import InputError, TriremeError
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""components/dataset/patterns.py."""
+"""trireme/data/patterns.py."""
 
 import fnmatch
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.components.dataset.patterns import matcher, selector
+from trireme.data.patterns import matcher, selector
 
 
 @pytest.mark.parametrize(

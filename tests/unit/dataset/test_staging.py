@@ -1,4 +1,4 @@
-"""components/dataset/staging.py."""
+"""trireme/data/staging.py."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ import pytest
 from fingerprints import fingerprint
 from sklearn.datasets import load_digits
 
-from trireme.components.dataset.staging import stage
-from trireme.components.errors import InputError
+from trireme.data.staging import stage
+from trireme.errors import InputError
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""components/dataset/uri.py and description.py."""
+"""trireme/data/uri.py and description.py."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trireme.components.dataset.description import Dataset, check_here
-from trireme.components.dataset.uri import Place, absolute, place
-from trireme.components.errors import InputError
+from trireme.data.description import Dataset, check_here
+from trireme.data.uri import Place, absolute, place
+from trireme.errors import InputError
 
 SEGMENT = st.text(
     st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1

@@ -1,10 +1,10 @@
-"""components/dataset/volumes.py."""
+"""trireme/data/volumes.py."""
 
 import pytest
 import yaml
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.volumes import persistent, volume
+from trireme.data.description import Dataset
+from trireme.data.volumes import persistent, volume
 
 
 def test_a_claim_is_mounted_read_only_at_its_path():

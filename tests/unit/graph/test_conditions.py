@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.conditions import holds, mended
 
 A, B = "inputs.parameter_values['a']", "inputs.parameter_values['b']"

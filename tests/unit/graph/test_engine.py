@@ -14,10 +14,10 @@ import pytest
 import running_here
 from kfp import dsl
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.errors import InputError, TriremeError
 from trireme.graph import reading, writing
 from trireme.graph.model import Retry
-from trireme.pipelines.targets.local import commands
+from trireme.targets.local import commands
 
 pytestmark = pytest.mark.slow
 

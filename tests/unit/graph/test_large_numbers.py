@@ -6,7 +6,7 @@ import odd_pipelines
 import pytest
 from kfp import compiler, dsl
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph import reading
 
 LARGE = 2**53 + 1

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.training.local import pod, replica, runner
+from trireme.runner.local import pod, replica, runner
 
 ROOT = Path(__file__).parents[3]
 
 ALONE = """
 import json, os, sys
 from pathlib import Path
-from trireme.components.errors import TriremeError
-from trireme.components.training.local import runner
+from trireme.errors import TriremeError
+from trireme.runner.local import runner
 {before}
 job = json.loads(Path(sys.argv[1]).read_text())
 try:

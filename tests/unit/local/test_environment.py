@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.errors import InputError
-from trireme.components.training.local import runner
-from trireme.components.training.local.environment import expand
-from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import read
-from trireme.components.training.local.network import Loopback
+from trireme.errors import InputError
+from trireme.runner.local import runner
+from trireme.runner.local.environment import expand
+from trireme.runner.local.isolation import Isolated
+from trireme.runner.local.manifest import read
+from trireme.runner.local.network import Loopback
 
 DUMP = """
 import json, os, pathlib

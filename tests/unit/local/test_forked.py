@@ -1,4 +1,4 @@
-"""components/training/local/forked.py: a trainer that is forked is as one that is started."""
+"""trireme/runner/local/forked.py: a trainer that is forked is as one that is started."""
 
 import json
 import os
@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.checkout import builtin
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.frameworks.base import WAITING
-from trireme.components.training.manifests import render
+from trireme.code import builtin
+from trireme.frameworks.base import WAITING
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
 
 # In a process with one thread, as a step's: that of the tests has more.
 START = """
 import json, os, sys
-from trireme.components.processes import reap
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.local import forked
-from trireme.components.training.local.supervised import supervised
+from trireme.process.processes import reap
+from trireme.frameworks import FRAMEWORKS
+from trireme.runner.local import forked
+from trireme.runner.local.supervised import supervised
 
 def start(is_forked, folder, *arguments):
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
@@ -179,7 +179,7 @@ variables = os.environ | usual | variables
 framework = FRAMEWORKS["tensorflow" if more == "tensorflow" else "pytorch"]
 print(forked.is_for(framework, program, variables, sys.argv[1]))
 """
-OURS = ["python3", f"{builtin.PLACE}/pytorch/classifier.py", "--epochs", "1"]
+OURS = ["python3", f"{builtin.PLACE}/pytorch_classifier.py", "--epochs", "1"]
 USUAL = {"RANK": "0", "NODE_RANK": "0", "SEED": "3", "MLFLOW_RUN_ID": "1", "MODEL_DIR": "/tmp"}
 
 
@@ -196,16 +196,16 @@ def code(tmp_path):
 
 
 def test_trainers_of_ours_are_forked(code):
-    (code / builtin.PLACE / "pytorch" / "__pycache__").mkdir()
+    (code / builtin.PLACE / "__pycache__").mkdir()
     assert asked(code)
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"program": ["sh", "-c", "exec python3 components/trainers/pytorch/classifier.py"]},
+        {"program": ["sh", "-c", "exec python3 trainers/pytorch_classifier.py"]},
         {"program": ["python3", "train.py"]},
-        {"program": ["python3", "components/trainers/xgboost/classifier.py"]},
+        {"program": ["python3", "trainers/xgboost_classifier.py"]},
         {"program": ["python3"]},
         {"program": []},
         {"TORCH_LOGS": "+dynamo"},
@@ -225,7 +225,7 @@ def test_nothing_else_is(code, given):
     assert not asked(code, **given)
 
 
-@pytest.mark.parametrize("file", ["train.py", f"{builtin.PLACE}/pytorch/helpers.py"])
+@pytest.mark.parametrize("file", ["train.py", f"{builtin.PLACE}/helpers.py"])
 def test_a_trainer_that_somebody_has_changed_is_not(code, file):
     (code / file).write_text("import torch\n")
     assert not asked(code)
@@ -234,7 +234,7 @@ def test_a_trainer_that_somebody_has_changed_is_not(code, file):
 JOB = """
 import torch, torch._dynamo
 from pathlib import Path
-from trireme.components.training.local import runner
+from trireme.runner.local import runner
 started = []
 start = forked.start
 forked.start = lambda *given: (started.append(given[1]), start(*given))[1]
@@ -262,5 +262,5 @@ def test_a_job_is_of_forks(code, folder, workers):
     words = [sys.executable, "-c", START + JOB, str(folder), json.dumps(render(job))]
     as_a_step = WAITING | {"PYTHONUNBUFFERED": "1"}
     printed = subprocess.check_output(words, text=True, timeout=120, env=os.environ | as_a_step)
-    assert printed.count("usage: classifier.py") == workers + 1
+    assert printed.count("usage: pytorch_classifier.py") == workers + 1
     assert f"forked: {workers + 1}" in printed

@@ -1,13 +1,13 @@
-"""components/training/local/gpus.py: who sees which GPUs, of which nvidia-smi is made to tell."""
+"""trireme/runner/local/gpus.py: who sees which GPUs, of which nvidia-smi is made to tell."""
 
 import os
 
 import pytest
 
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import gpus, usage
-from trireme.components.training.local.manifest import read
-from trireme.components.training.manifests import render
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.runner.local import gpus, usage
+from trireme.runner.local.manifest import read
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.training import hangs
-from trireme.components.training.hangs import ON_HANG, Rhythm
-from trireme.components.training.incidents import RETRIES
-from trireme.components.training.local import hang_watch, runner, stacks
+from trireme.errors import InputError, JobFailed
+from trireme.frameworks.kinds import ON_HANG, RETRIES
+from trireme.observers import hangs
+from trireme.observers.hangs import Rhythm
+from trireme.runner.local import hang_watch, runner, stacks
 
 
 def heard(*times):

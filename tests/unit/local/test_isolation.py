@@ -1,4 +1,4 @@
-"""components/training/local/isolation.py: a host for each replica, on this machine."""
+"""trireme/runner/local/isolation.py: a host for each replica, on this machine."""
 
 import contextlib
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.training.local import runner
-from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import read
+from trireme.errors import InputError, JobFailed
+from trireme.runner.local import runner
+from trireme.runner.local.isolation import Isolated
+from trireme.runner.local.manifest import read
 
 LIMIT = 60  # seconds; far more than any of this takes
 

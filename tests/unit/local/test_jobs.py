@@ -11,9 +11,9 @@ import textwrap
 
 import pytest
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import jobs, provision
+from trireme.errors import InputError, JobFailed
+from trireme.job.job import TrainingJob
+from trireme.runner.local import jobs, provision
 
 LIMIT = 60  # seconds; far more than any of this takes
 
@@ -48,8 +48,8 @@ def test_a_job_can_be_found_again(run, home):
 def test_lack_of_memory_is_named_with_what_was_used(run, monkeypatch):
     killed = "import os, signal; x = bytes(range(256)) * (1 << 18); os.kill(os.getpid(), 9)"
     # The kernel's count is that of the machine, on which others may run.
-    counted = "trireme.components.processes.oom_kills"
-    before = "trireme.components.training.local.replica.oom_kills"
+    counted = "trireme.process.processes.oom_kills"
+    before = "trireme.runner.local.replica.oom_kills"
     monkeypatch.setattr(counted, lambda: 7)
     monkeypatch.setattr(before, lambda: 7)
     with pytest.raises(JobFailed, match=r"master-0 was ended by SIGKILL$"):
@@ -148,9 +148,9 @@ def test_a_job_can_be_cancelled_while_its_code_is_fetched(tmp_path, runs, eventu
     program = """
         import sys
         from pathlib import Path
-        from trireme.components.errors import TriremeError
-        from trireme.components.training.description.job import TrainingJob
-        from trireme.components.training.local import jobs
+        from trireme.errors import TriremeError
+        from trireme.job.job import TrainingJob
+        from trireme.runner.local import jobs
 
         code = {"url": "https://example.org/code.git"}
         job = TrainingJob.create(name="digits", entrypoint="train.py", code=code)

@@ -5,12 +5,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from shapes import descriptions
 
-from trireme.components.errors import InputError
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import runner
-from trireme.components.training.local.manifest import read
-from trireme.components.training.local.network import Loopback
-from trireme.components.training.manifests import render
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.runner.local import runner
+from trireme.runner.local.manifest import read
+from trireme.runner.local.network import Loopback
 
 
 def test_the_pods_are_named_as_the_operators_name_them(job, replicas):

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.components.training.frameworks.mpi import failed_rank
-from trireme.components.training.local.manifest import read
-from trireme.components.training.local.network import Loopback
-from trireme.components.training.local.pod import processes as processes_of
+from trireme.errors import InputError
+from trireme.frameworks.mpi import failed_rank
+from trireme.runner.local.manifest import read
+from trireme.runner.local.network import Loopback
+from trireme.runner.local.pod import processes as processes_of
 
 ABORT = """[1,0]<stdout>:rank 0 is fine
 [1,2]<stderr>:Traceback (most recent call last):

@@ -7,11 +7,11 @@ import threading
 import pytest
 from line_by_line import line_by_line
 
-from trireme.components.errors import JobFailed
-from trireme.components.patience import wait_for
-from trireme.components.plain import plain
-from trireme.components.training.lines import LivePrinter
-from trireme.components.training.local import replica, runner
+from trireme.errors import JobFailed
+from trireme.plain import plain
+from trireme.process.patience import wait_for
+from trireme.runner.lines import LivePrinter
+from trireme.runner.local import replica, runner
 
 LIMIT = 90  # seconds; far more than any of this takes
 
@@ -184,7 +184,7 @@ def test_a_hundred_megabytes_do_not_fill_the_memory(manifest, alone, logs, end):
 SHOWN = """
 def on_lines(name, text):
     printer(name, text)
-from trireme.components.training.lines import LivePrinter
+from trireme.runner.lines import LivePrinter
 printer = LivePrinter()
 """
 

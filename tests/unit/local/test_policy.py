@@ -2,9 +2,9 @@
 
 import pytest
 
-from trireme.components.training.local import policy
-from trireme.components.training.local.manifest import read
-from trireme.components.training.local.replica import Ended, Replica
+from trireme.runner.local import policy
+from trireme.runner.local.manifest import read
+from trireme.runner.local.replica import Ended, Replica
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""components/training/local/ports.py"""
+"""trireme/runner/local/ports.py"""
 
 import socket
 import subprocess
@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from trireme.components.training.local import ports
-from trireme.components.training.local.ports import Ports
+from trireme.runner.local import ports
+from trireme.runner.local.ports import Ports
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_server_can_bind_the_port(taker):
 def test_ports_come_back_when_their_holder_is_killed(taker, few):
     program = (
         "import time\n"
-        "from trireme.components.training.local import ports\n"
+        "from trireme.runner.local import ports\n"
         f"ports._RANGE = range({few}, {few + 2})\n"
         "taken = ports.Ports()\n"
         "print(taken.take(), taken.take(), flush=True)\n"

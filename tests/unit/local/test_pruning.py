@@ -10,15 +10,15 @@ import pytest
 from mlflow.tracking import _tracking_service
 from typer.testing import CliRunner
 
-from trireme.components.dataset import staging
-from trireme.components.dataset.cache_entry import forget_tree, last_used
-from trireme.components.file_lock import FileLock
-from trireme.components.tracking.lineage import START
-from trireme.components.tracking.registry import BEFORE
-from trireme.components.tracking.store import default_uri
-from trireme.components.training.local import jobs
-from trireme.pipelines.cli.app import app
-from trireme.pipelines.targets.local import pruning, runs, unsent
+from trireme.cli.app import app
+from trireme.data import staging
+from trireme.data.cache_entry import forget_tree, last_used
+from trireme.files.file_lock import FileLock
+from trireme.runner.local import jobs
+from trireme.targets.local import pruning, runs, unsent
+from trireme.tracking.lineage import START
+from trireme.tracking.registry import BEFORE
+from trireme.tracking.store import default_uri
 
 DAY = 86400
 

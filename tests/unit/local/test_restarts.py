@@ -2,10 +2,10 @@
 
 import pytest
 
-from trireme.components.errors import JobFailed
-from trireme.components.training import timeline
-from trireme.components.training.incidents import RETRIES
-from trireme.components.training.local import replica, runner
+from trireme.errors import JobFailed
+from trireme.frameworks.kinds import RETRIES
+from trireme.observers import timeline
+from trireme.runner.local import replica, runner
 
 COUNTED = """
 import os, pathlib, sys, time

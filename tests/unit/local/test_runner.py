@@ -1,14 +1,14 @@
-"""components/training/local/runner.py, with small programs instead of training."""
+"""trireme/runner/local/runner.py, with small programs instead of training."""
 
 import signal
 import threading
 
 import pytest
 
-from trireme.components.errors import JobFailed
-from trireme.components.training import failed_replica
-from trireme.components.training.local import replica, runner
-from trireme.components.training.preflight.replica.said import MARK
+from trireme.errors import JobFailed
+from trireme.observers.preflight.replica.said import MARK
+from trireme.runner import failed_replica
+from trireme.runner.local import replica, runner
 
 LIMIT = 90  # seconds; far more than any of this takes
 

@@ -1,4 +1,4 @@
-"""pipelines/targets/local/starting.py: what is forked, and that a step starts if nothing can be."""
+"""trireme/targets/local/starting.py: what is forked, and that a step starts if nothing can be."""
 
 import importlib.util
 import signal
@@ -9,18 +9,12 @@ import time
 
 import pytest
 
-from trireme.components import images
-from trireme.components.home import TRACKER
-from trireme.pipelines.targets.local.starting import (
-    _OURS,
-    _WITH_TORCH,
-    Starter,
-    modules_of,
-    wait_for,
-)
-from trireme.pipelines.targets.local.warm import EXECUTOR, Forked
+from trireme import images
+from trireme.files.home import TRACKER
+from trireme.targets.local.starting import _OURS, _WITH_TORCH, Starter, modules_of, wait_for
+from trireme.targets.local.warm import EXECUTOR, Forked
 
-TRAINER = "components/trainers/pytorch/classifier.py"
+TRAINER = "trainers/pytorch_classifier.py"
 COMPUTED = "{{$.inputs.parameters['plan-image']}}"
 
 

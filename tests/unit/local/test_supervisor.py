@@ -1,4 +1,4 @@
-"""components/training/local/supervisor.py, run as the program that it is."""
+"""trireme/runner/local/supervisor.py, run as the program that it is."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.components.training.local.supervised import supervised
+from trireme.runner.local.supervised import supervised
 
 LIMIT = 60  # seconds; far more than any of this takes
 
@@ -168,7 +168,7 @@ def test_everything_ends_when_the_parent_is_killed(tmp_path, runs, eventually, p
         python(
             """
             import os, sys, time
-            from trireme.components.training.local.supervised import supervised
+            from trireme.runner.local.supervised import supervised
             child = supervised(sys.argv[1:], 0.5, os.environ)
             print(child.pid, flush=True)
             time.sleep(600)

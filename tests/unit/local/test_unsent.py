@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
-from trireme.components.tracking import store
-from trireme.pipelines.targets.local import running, runs, unsent
+from trireme.errors import InputError, TrackingUnavailable, TriremeError
+from trireme.targets.local import running, runs, unsent
+from trireme.tracking import store
 
 
 def test_a_run_that_goes_on_again_is_left_to_itself(untracked, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_server_that_is_away_is_asked_for_one_run(kept, monkeypatch):
 
 HOLDER = """
 import sys, time
-from trireme.pipelines.targets.local import runs
+from trireme.targets.local import runs
 with runs.held("one"):
     print("held", flush=True)
     sys.stdin.read()

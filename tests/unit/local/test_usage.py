@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trireme.components.training.local import usage
+from trireme.runner.local import usage
 
 BUSY = """
 import multiprocessing, time

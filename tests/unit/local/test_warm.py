@@ -1,4 +1,4 @@
-"""pipelines/targets/local/warm.py: a step that is forked is as one in an interpreter of its own."""
+"""trireme/targets/local/warm.py: a step that is forked is as one in an interpreter of its own."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trireme.pipelines.targets.local import warm
-from trireme.pipelines.targets.local.warm import EXECUTOR, Warm, is_for
+from trireme.targets.local import warm
+from trireme.targets.local.warm import EXECUTOR, Warm, is_for
 
 GRACE = 1.0
 MODULES = ("kfp.dsl.executor", "numpy")
@@ -245,7 +245,7 @@ def test_what_is_printed_while_it_loads_holds_nothing_up(warmed):
 
 @pytest.mark.slow
 def test_torch_is_loaded_without_threads_and_computes_in_each_fork(warmed):
-    steps = warmed("torch", "trireme.components.evaluation.evaluate")
+    steps = warmed("torch", "trireme.evaluation.evaluate")
     lines = """
         import sys, threading
         assert "torch" in sys.modules and threading.active_count() == 1

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from trireme.pipelines import steps
+from trireme import steps
 
 HERE = dsl.WORKSPACE_PATH_PLACEHOLDER
 
@@ -269,8 +269,8 @@ def drained() -> None:
 @component
 def count(workspace: str, things: list) -> int:
     """Records how many things there are."""
-    from trireme.components.step import step
-    from trireme.components.tracking import journal
+    from trireme.tracked_step import step
+    from trireme.tracking import journal
 
     with step("count", workspace):
         journal.log_params({"things": len(things), "empty": not things})

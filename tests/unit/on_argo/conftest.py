@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from trireme.graph import reading
-from trireme.pipelines.targets.argo.compiling import workflow_template
+from trireme.targets.argo.compiling import workflow_template
 
 
 @pytest.fixture

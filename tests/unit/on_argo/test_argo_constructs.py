@@ -8,8 +8,8 @@ import yaml
 from argo_walker import Walker
 from constructs import CONSTRUCTS, Construct
 
-from trireme.components.errors import InputError
-from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
+from trireme.errors import InputError
+from trireme.targets.argo.compiling import as_given, workflow_template
 
 
 @pytest.mark.slow

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from trireme.components.kubernetes.resources import Resource
-from trireme.components.training.manifests import to_yaml
-from trireme.pipelines.schedules.schedule import LATEST, Schedule
-from trireme.pipelines.targets.argo.compiling import SERVICE_ACCOUNT
-from trireme.pipelines.targets.argo.schedules import ArgoSchedules
-from trireme.pipelines.targets.argo.workflows import TEMPLATES
+from trireme.kubernetes.resources import Resource
+from trireme.manifests import to_yaml
+from trireme.schedules.schedule import LATEST, Schedule
+from trireme.targets.argo.compiling import SERVICE_ACCOUNT
+from trireme.targets.argo.schedules import ArgoSchedules
+from trireme.targets.argo.workflows import TEMPLATES
 
 SCHEDULE = Schedule(
     name="nightly-retraining",

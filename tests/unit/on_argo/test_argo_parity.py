@@ -14,11 +14,11 @@ from argo_walker import Walker
 from mlflow import MlflowClient
 
 from trireme.graph import reading
-from trireme.pipelines.console import Console
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.argo import compiling as argo_compiling
-from trireme.pipelines.targets.argo.templates import LOST
-from trireme.pipelines.targets.local import running as here
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets.argo import compiling as argo_compiling
+from trireme.targets.argo.templates import LOST
+from trireme.targets.local import running as here
+from trireme.terminal.console import Console
 
 OnArgo = Callable[[Any], dict[str, Any]]
 

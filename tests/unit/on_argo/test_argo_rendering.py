@@ -13,10 +13,10 @@ from argo_walker import Walker
 from google.protobuf import json_format
 from kfp import dsl, kubernetes
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph import reading
-from trireme.pipelines.catalog import PIPELINES
-from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
+from trireme.pipeline.catalog import PIPELINES
+from trireme.targets.argo.compiling import as_given, workflow_template
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OnArgo = Callable[[Any], dict[str, Any]]

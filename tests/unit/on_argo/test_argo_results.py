@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trireme.pipelines.targets.argo.workflows import _steps
+from trireme.targets.argo.workflows import _steps
 
 
 def node(**values):

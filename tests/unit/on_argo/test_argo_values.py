@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.graph import reading
-from trireme.pipelines.targets.argo.compiling import as_given, workflow_template
+from trireme.targets.argo.compiling import as_given, workflow_template
 
 PARTS = [
     "{{workflow.name}}",

@@ -7,8 +7,8 @@ import kfp
 import pytest
 from kfp_server import KubeflowServer
 
-from trireme.components import patience
-from trireme.pipelines.targets import pod_logs, remote
+from trireme.process import patience
+from trireme.targets import pod_logs, remote
 
 MINE = (
     "KF_PIPELINES_ENDPOINT",

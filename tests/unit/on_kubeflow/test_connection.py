@@ -7,8 +7,8 @@ import pytest
 import yaml
 from kfp_server import PROXY, KubeflowServer
 
-from trireme.pipelines.targets.kubeflow import connection
-from trireme.pipelines.targets.kubeflow.target import Kubeflow
+from trireme.targets.kubeflow import connection
+from trireme.targets.kubeflow.target import Kubeflow
 
 SECRET = "not-to-be-seen-anywhere"
 

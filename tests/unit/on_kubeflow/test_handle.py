@@ -7,14 +7,14 @@ import threading
 import pytest
 
 import trireme as library
-from trireme.components.errors import InputError, TriremeError
+from trireme.errors import InputError, TriremeError
 
 DONE = {"checkout": "SUCCEEDED", "dataset": "SUCCEEDED", "train": "SUCCEEDED"}
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch, untracked):
-    monkeypatch.setattr("trireme.pipelines.targets.handle.RunHandle._pause", 0.01)
+    monkeypatch.setattr("trireme.targets.handle.RunHandle._pause", 0.01)
 
 
 def test_a_run_is_started_and_followed(kubeflow):

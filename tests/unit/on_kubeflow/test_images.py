@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from trireme.components.images import BASE, OF_REPLICAS, PYTORCH
+from trireme.images import BASE, OF_REPLICAS, PYTORCH
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 PINS = {

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from constructs import CONSTRUCTS, Construct
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph import reading
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.kubeflow import compiling
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets.kubeflow import compiling
 
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda one: one.name)

@@ -5,15 +5,15 @@ import io
 import pytest
 from kfp import dsl
 
-from trireme.components.errors import StepFailed
-from trireme.components.kubernetes.resources import NODE
-from trireme.components.kubernetes.step_pods import step_of
+from trireme.errors import StepFailed
 from trireme.graph import reading
 from trireme.graph.model import PathTask
-from trireme.pipelines.console import Console
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.kubeflow import logs, nodes
-from trireme.pipelines.targets.kubeflow.target import Kubeflow
+from trireme.kubernetes.resources import NODE
+from trireme.kubernetes.step_pods import step_of
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets.kubeflow import logs, nodes
+from trireme.targets.kubeflow.target import Kubeflow
+from trireme.terminal.console import Console
 
 
 @dsl.component(base_image="example.org/base:1", install_kfp_package=False)

@@ -4,10 +4,10 @@ import mlflow
 import pytest
 from recorded import COMMIT, record
 
-from trireme.components.checkout import bundle
-from trireme.components.packages.use import AGAIN
-from trireme.components.tracking.journal import TRAINING
-from trireme.pipelines import catalog
+from trireme.code import bundle
+from trireme.packages.use import AGAIN
+from trireme.pipeline import catalog
+from trireme.tracking.journal import TRAINING
 
 PARAMS = {
     "code_url": "https://example.org/models.git",

@@ -16,12 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from trireme.components import last_words
-from trireme.components.errors import InputError
-from trireme.components.training.description import names
+from trireme import last_words
+from trireme.errors import InputError
 from trireme.graph.model import PathTask
-from trireme.pipelines.targets import pod_logs, registry
-from trireme.pipelines.targets.kubeflow import logs
+from trireme.job import names
+from trireme.targets import pod_logs, registry
+from trireme.targets.kubeflow import logs
 
 THERE = ("--target", "kfp")
 NOT_THERE = {"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": "x"}}
@@ -502,7 +502,7 @@ def test_run_says_why_a_step_has_failed_and_what_the_last_step_has_left(
     assert f"  Resume   trireme resume {run_id} --target kfp\n" in output
     with socket.create_server(("127.0.0.1", 0)) as closed:
         away = f"127.0.0.1:{closed.getsockname()[1]}"
-    monkeypatch.setattr("trireme.components.tracking.client.HURRY", 1.0)
+    monkeypatch.setattr("trireme.tracking.client.HURRY", 1.0)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@{away}")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     status, output, errors = trireme("status", run_id, *THERE)

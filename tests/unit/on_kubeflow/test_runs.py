@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trireme.components.checkout import bundle
-from trireme.components.errors import InputError
-from trireme.components.progress import Progress
-from trireme.components.tracking import abandoned_runs
-from trireme.components.training.cluster import jobs
-from trireme.pipelines import catalog
-from trireme.pipelines.targets import remote
-from trireme.pipelines.targets.kubeflow import parameters, runs, uploading
-from trireme.pipelines.targets.kubeflow.target import Kubeflow
+from trireme.code import bundle
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.progress import Progress
+from trireme.runner.cluster import jobs
+from trireme.targets import remote
+from trireme.targets.kubeflow import parameters, runs, uploading
+from trireme.targets.kubeflow.target import Kubeflow
+from trireme.tracking import abandoned_runs
 
 GOOD = [
     ("PENDING", {}),

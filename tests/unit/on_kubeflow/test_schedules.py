@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from trireme.components import images
-from trireme.components.errors import InputError, TriremeError
-from trireme.pipelines.schedules.schedule import Schedule
-from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
-from trireme.pipelines.targets.kubeflow.target import Kubeflow
+from trireme import images
+from trireme.errors import InputError, TriremeError
+from trireme.schedules.schedule import Schedule
+from trireme.targets.kubeflow.schedules import KubeflowSchedules
+from trireme.targets.kubeflow.target import Kubeflow
 
 SET = ("schedule", "pytorch-training", "--cron", "0 3 * * 1-5")
 

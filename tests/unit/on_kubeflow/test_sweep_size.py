@@ -4,10 +4,10 @@ import json
 
 import yaml
 
-from trireme.pipelines import catalog
-from trireme.pipelines.compiling import ir
-from trireme.pipelines.compiling.loops import limited
-from trireme.pipelines.targets.kubeflow.parameters import check
+from trireme.compiling import ir
+from trireme.compiling.loops import limited
+from trireme.pipeline import catalog
+from trireme.targets.kubeflow.parameters import check
 
 LOOP = """
 from kfp import dsl

@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.pipelines import catalog
-from trireme.pipelines.compiling import ir
-from trireme.pipelines.targets.kubeflow import uploading
-from trireme.pipelines.targets.kubeflow.target import Kubeflow
+from trireme.compiling import ir
+from trireme.errors import InputError
+from trireme.pipeline import catalog
+from trireme.targets.kubeflow import uploading
+from trireme.targets.kubeflow.target import Kubeflow
 
 
 def upload(server, name="pytorch-training", claims=None):

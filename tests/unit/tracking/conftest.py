@@ -5,7 +5,7 @@ import shutil
 import pytest
 import tracking_uri
 
-from trireme.components.tracking.sync import Run
+from trireme.tracking.sync import Run
 
 
 @pytest.fixture

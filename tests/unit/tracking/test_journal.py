@@ -1,4 +1,4 @@
-"""components/tracking/journal.py: what a step records, on disk."""
+"""trireme/tracking/journal.py: what a step records, on disk."""
 
 import json
 import subprocess
@@ -8,8 +8,8 @@ from subprocess import PIPE
 
 import pytest
 
-from trireme.components.errors import StepFailed
-from trireme.components.tracking import journal
+from trireme.errors import StepFailed
+from trireme.tracking import journal
 
 
 def without_time(records):
@@ -19,7 +19,7 @@ def without_time(records):
 STEP = """
 import sys, time
 from pathlib import Path
-from trireme.components.tracking import journal
+from trireme.tracking import journal
 with journal.opened(Path(sys.argv[1]), "finish"):
     journal.log_tags({"of": "the first, which is longer"})
     print("begun", flush=True)

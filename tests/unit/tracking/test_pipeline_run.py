@@ -1,4 +1,4 @@
-"""components/tracking/pipeline_run.py: a pipeline's run in MLflow, and those of its steps."""
+"""trireme/tracking/pipeline_run.py: a pipeline's run in MLflow, and those of its steps."""
 
 import errno
 import fcntl
@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.home import TRACKER
-from trireme.components.tracking import environment, journal, pipeline_run, store
-from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.tracking.store import default_uri, use
-from trireme.pipelines.targets.local import running
+from trireme.errors import InputError, TriremeError
+from trireme.files.home import TRACKER
+from trireme.targets.local import running
+from trireme.tracking import environment, journal, pipeline_run, store
+from trireme.tracking.batch import PARAMETER_LIMIT
+from trireme.tracking.pipeline_run import PipelineRun
+from trireme.tracking.store import default_uri, use
 
 
 @pytest.fixture

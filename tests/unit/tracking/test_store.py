@@ -1,4 +1,4 @@
-"""components/tracking/store.py: the store of this machine."""
+"""trireme/tracking/store.py: the store of this machine."""
 
 import contextlib
 import os
@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from trireme.components.errors import InputError
-from trireme.components.tracking import abandoned_runs, store
-from trireme.pipelines.targets.local import running
+from trireme.errors import InputError
+from trireme.targets.local import running
+from trireme.tracking import abandoned_runs, store
 
 PAGE = b"<!DOCTYPE html><html><body>Please log in.</body></html>"
 NONE = b'{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "there is none"}'

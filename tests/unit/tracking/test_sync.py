@@ -1,4 +1,4 @@
-"""components/tracking/sync.py: the journal's way into a real MLflow store."""
+"""trireme/tracking/sync.py: the journal's way into a real MLflow store."""
 
 import json
 import math
@@ -10,10 +10,10 @@ import onnx_models
 import pytest
 import tracking_uri
 
-from trireme.components.errors import StepFailed
-from trireme.components.tracking import journal, unsent_metrics
-from trireme.components.tracking.batch import PARAMETER_LIMIT
-from trireme.components.tracking.sync import Run, bring_progress, sync
+from trireme.errors import StepFailed
+from trireme.tracking import journal, unsent_metrics
+from trireme.tracking.batch import PARAMETER_LIMIT
+from trireme.tracking.sync import Run, bring_progress, sync
 
 
 def own_tags(client, run_id):

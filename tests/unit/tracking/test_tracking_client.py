@@ -1,4 +1,4 @@
-"""components/tracking/client.py: MLflow's client."""
+"""trireme/tracking/client.py: MLflow's client."""
 
 from types import SimpleNamespace
 
@@ -7,8 +7,8 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
 
-from trireme.components.errors import TrackingRefused
-from trireme.components.tracking.client import client, patiently
+from trireme.errors import TrackingRefused
+from trireme.tracking.client import client, patiently
 
 
 def test_more_runs_than_mlflow_hands_out_at_once_are_all_found(monkeypatch):

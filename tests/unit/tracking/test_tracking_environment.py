@@ -1,13 +1,13 @@
-"""components/tracking/environment.py: where MLflow is, and the run of a step."""
+"""trireme/tracking/environment.py: where MLflow is, and the run of a step."""
 
 import os
 import threading
 
 import pytest
 
-from trireme.components.errors import TriremeError
-from trireme.components.home import TRACKER
-from trireme.components.tracking import environment
+from trireme.errors import TriremeError
+from trireme.files.home import TRACKER
+from trireme.tracking import environment
 
 
 def test_variables_come_from_the_environment_where_kubeflow_sets_them(untracked, monkeypatch):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from trireme.pipelines.cli.lazy import Lazy, LazyGroup, application
+from trireme.cli.lazy import Lazy, LazyGroup, application
 
 
 class _Jobs(LazyGroup):

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.say import say
-from trireme.pipelines.cli.job.description import described
-from trireme.pipelines.cli.job.look import amount
-from trireme.pipelines.cli.job.options import File
-from trireme.pipelines.cli.job.places import jobs_home
-from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
-from trireme.pipelines.tables import table
+from trireme.cli.job.description import described
+from trireme.cli.job.look import amount
+from trireme.cli.job.options import File
+from trireme.cli.job.places import jobs_home
+from trireme.cli.target import Env, SecretEnv, Workspace, variables
+from trireme.errors import InputError, TriremeError
+from trireme.terminal.tables import table
+from trireme.text.say import say
 
 if TYPE_CHECKING:
-    from trireme.components.training.advice.measured import Measured, Use
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.components.training.local.looking import Looking
-    from trireme.components.training.local.replica import Replica
+    from trireme.job.job import TrainingJob
+    from trireme.observers.advice.measured import Measured, Use
+    from trireme.runner.local.looking import Looking
+    from trireme.runner.local.replica import Replica
 
 START_LIMIT = 900.0  # seconds until the first step
 
@@ -37,10 +37,10 @@ def advise(
     workspace: Workspace = "",
 ) -> None:
     """Run a job on this machine for a minute, measure it, end it, and say what to change."""
-    from trireme.components.cost import prices
-    from trireme.components.training.advice import at_end, words
-    from trireme.components.training.advice.suggestions import suggestions
-    from trireme.components.training.local import jobs, stacks, usage
+    from trireme.cost import prices
+    from trireme.observers.advice import at_end, words
+    from trireme.observers.advice.suggestions import suggestions
+    from trireme.runner.local import jobs, stacks, usage
 
     if why := stacks.why_not():
         raise InputError(f"nothing can be measured: {why}")
@@ -92,7 +92,7 @@ class _Look:
 
     def is_enough(self, replicas: "Sequence[Replica]") -> bool:
         """Tells whether enough has been seen."""
-        from trireme.components.training.local.looking import Looking
+        from trireme.runner.local.looking import Looking
 
         if self.looking is None:
             pids: Mapping[str, int] = {each.name: each.pid for each in replicas if each.pid}
@@ -117,8 +117,8 @@ def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":
 
 
 def _show(measured: "Measured") -> None:
-    from trireme.components.training.advice.frames import KINDS
-    from trireme.components.training.advice.measured import role_of
+    from trireme.observers.advice.frames import KINDS
+    from trireme.observers.advice.measured import role_of
 
     def row(name: str, use: "Use") -> list[str]:
         asked = measured.asked[role_of(name)]

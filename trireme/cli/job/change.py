@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from trireme.components.errors import InputError
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.job.options import JobName
-from trireme.pipelines.cli.job.places import on_jobs
-from trireme.pipelines.cli.target import Workspace
+from trireme.cli.cluster import Context, Namespace, connect
+from trireme.cli.job.options import JobName
+from trireme.cli.job.places import on_jobs
+from trireme.cli.target import Workspace
+from trireme.errors import InputError
 
 
 def exec_in_replica(
@@ -25,8 +25,8 @@ def exec_in_replica(
     workspace: Workspace = "",
 ) -> None:
     """Run a command in a running replica on a cluster, by kubectl; 'bash' opens a shell."""
-    from trireme.components.kubernetes.kubectl import exec_in
-    from trireme.components.training.cluster import jobs
+    from trireme.kubernetes.kubectl import exec_in
+    from trireme.runner.cluster import jobs
 
     cluster = connect(namespace, context)
     pod, container = jobs.running_replica(cluster, name, replica)
@@ -45,7 +45,7 @@ def scale(
     workspace: Workspace = "",
 ) -> None:
     """Change the number of workers of an elastic job that runs on a cluster."""
-    from trireme.components.training.cluster import jobs
+    from trireme.runner.cluster import jobs
 
     jobs.scale(connect(namespace, context), name, workers)
     typer.echo(f"{name} gets {workers} workers")

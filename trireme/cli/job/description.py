@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trireme.components.errors import InputError, TriremeError
+from trireme.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.pipelines.logins import Connect
+    from trireme.job.job import TrainingJob
+    from trireme.pipeline.logins import Connect
 
 
 def described(
@@ -28,9 +28,9 @@ def described(
         here: Whether it is to run on this machine.
         connect: Returns the cluster that is to run it.
     """
-    from trireme.components.training.description import reading
-    from trireme.components.training.description.job import TrainingJob
-    from trireme.pipelines import logins, saved
+    from trireme.job import reading
+    from trireme.job.job import TrainingJob
+    from trireme.pipeline import logins, saved
 
     given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
     fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""), connect)
@@ -56,8 +56,8 @@ def words_of(option: str, text: str) -> list[str]:
 
 def at_one_commit(job: "TrainingJob") -> "TrainingJob":
     """Returns a job whose replicas all check out the same commit, whatever its branch does."""
-    from trireme.components.checkout import credentials, git
-    from trireme.components.secrets import read
+    from trireme.code import credentials, git
+    from trireme.credentials.secrets import read
 
     if not job.code:
         return job
@@ -73,7 +73,7 @@ def at_one_commit(job: "TrainingJob") -> "TrainingJob":
 
 
 def _read(file: Path) -> str:
-    from trireme.components import yaml_text
+    from trireme.text import yaml_text
 
     if file.suffix == ".py":
         raise InputError(f"{file} is a program, not a job; give it with --entrypoint")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.components.plain import plain
-from trireme.pipelines.cli import tensorboard
-from trireme.pipelines.cli.job.options import JobName
-from trireme.pipelines.cli.job.places import on_jobs, printer
-from trireme.pipelines.tables import age, lines, table, watch
+from trireme.cli import tensorboard
+from trireme.cli.job.options import JobName
+from trireme.cli.job.places import on_jobs, printer
+from trireme.plain import plain
+from trireme.terminal.tables import age, lines, table, watch
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.amounts import Amounts
-    from trireme.components.training.usage import Usage
+    from trireme.kubernetes.amounts import Amounts
+    from trireme.observers.usage import Usage
 
 PAUSE = 2.0  # seconds between two looks at what a job uses
 
@@ -37,7 +37,7 @@ def list_jobs(jobs: Any, place: Any, local: bool) -> None:
         ]
     table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
     if not rows and not local:
-        from trireme.components.kubernetes import access
+        from trireme.kubernetes import access
 
         access.check_namespace(place)
         typer.echo(f"no jobs in namespace {place.namespace}", err=True)
@@ -102,7 +102,7 @@ def logs(
 @on_jobs
 def top(jobs: Any, place: Any, local: bool, name: JobName) -> None:
     """Show what each replica of a running job uses; at a terminal, until Ctrl-C."""
-    from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
 
     try:
         with handled(interrupt, from_a_terminal()):
@@ -134,7 +134,7 @@ def _used(replicas: "list[Usage]", place: str) -> list[str]:
 
 def amount(amounts: "Amounts", resource: str) -> str:
     """Returns what was asked for of a resource, as a person writes it."""
-    from trireme.components.kubernetes.amounts import shown
+    from trireme.kubernetes.amounts import shown
 
     return shown(resource, amounts[resource]) if resource in amounts else "-"
 

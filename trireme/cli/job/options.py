@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 File = Annotated[
     Path | None,

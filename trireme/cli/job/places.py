@@ -5,18 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.plain import plain
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.job.options import Local, refuse_a_place
-from trireme.pipelines.cli.target import Workspace, declared
+from trireme.cli.cluster import Context, Namespace, connect
+from trireme.cli.job.options import Local, refuse_a_place
+from trireme.cli.target import Workspace, declared
+from trireme.plain import plain
 
 if TYPE_CHECKING:
-    from trireme.components.training.lines import LinePrinter
+    from trireme.runner.lines import LinePrinter
 
 
 def jobs_home() -> Path:
     """Returns where the jobs of this machine are."""
-    from trireme.components.home import home
+    from trireme.files.home import home
 
     return home() / "jobs"
 
@@ -31,12 +31,12 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
 
     def called(local: bool, namespace: str, context: str, workspace: str, **given: Any) -> None:
         if local:
-            from trireme.components.training.local import jobs as here
+            from trireme.runner.local import jobs as here
 
             refuse_a_place(namespace, context)
             given |= {"jobs": here, "place": jobs_home()}
         else:
-            from trireme.components.training.cluster import jobs as there
+            from trireme.runner.cluster import jobs as there
 
             stays = given.get("follow", False)  # who follows waits for a cluster that is away
             given |= {"jobs": there, "place": connect(namespace, context, stays)}
@@ -53,6 +53,6 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
 
 def printer(needs_reader: bool = False) -> "LinePrinter":
     """Returns what prints the lines of replicas."""
-    from trireme.components.training.lines import LinePrinter
+    from trireme.runner.lines import LinePrinter
 
     return LinePrinter(plain, needs_reader=needs_reader)

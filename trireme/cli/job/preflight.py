@@ -6,24 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trireme.components.errors import TriremeError
-from trireme.components.plain import plain
-from trireme.components.say import say
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.job.description import at_one_commit, described
-from trireme.pipelines.cli.job.options import (
-    File,
-    Isolated,
-    Local,
-    Operator,
-    refuse_other_places,
-)
-from trireme.pipelines.cli.job.places import jobs_home, printer
-from trireme.pipelines.cli.target import Workspace
-from trireme.pipelines.tables import table
+from trireme.cli.cluster import Context, Namespace, connect
+from trireme.cli.job.description import at_one_commit, described
+from trireme.cli.job.options import File, Isolated, Local, Operator, refuse_other_places
+from trireme.cli.job.places import jobs_home, printer
+from trireme.cli.target import Workspace
+from trireme.errors import TriremeError
+from trireme.plain import plain
+from trireme.terminal.tables import table
+from trireme.text.say import say
 
 if TYPE_CHECKING:
-    from trireme.components.training.preflight.report import Report
+    from trireme.observers.preflight.report import Report
 
 
 def preflight(
@@ -37,7 +31,7 @@ def preflight(
     workspace: Workspace = "",
 ) -> None:
     """Test whether the replicas of a job reach each other, how fast, their disks and versions."""
-    from trireme.components.training.preflight import alone
+    from trireme.runner import preflight as alone
 
     refuse_other_places(local, isolated, operator, namespace, context)
     there = partial(connect, namespace, context, stays=True)
@@ -51,7 +45,7 @@ def preflight(
     )
     job = alone.described(given)
     if local:
-        from trireme.components.training.local import jobs
+        from trireme.runner.local import jobs
 
         jobs.check(jobs_home(), job)
         with jobs.make_directory(jobs_home(), job.name) as directory:
@@ -61,10 +55,10 @@ def preflight(
                 shutil.rmtree(directory, ignore_errors=True)
         return
 
-    from trireme.components.training import manifests
-    from trireme.components.training.cluster import checks
-    from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.manifests.references import references
+    from trireme import manifests
+    from trireme.manifests.references import references
+    from trireme.runner.cluster import checks
+    from trireme.runner.cluster.operators import operator_of
 
     cluster = there()
     manifest = manifests.render(at_one_commit(job), operator_of(cluster, job))
@@ -79,8 +73,8 @@ def _show(report: "Report") -> None:
         PreflightFailed: The job must not train.
         TriremeError: There is no result.
     """
-    from trireme.components.training.preflight.report import HEADINGS, figures
-    from trireme.components.training.preflight.report import table as rows_of
+    from trireme.observers.preflight.report import HEADINGS, figures
+    from trireme.observers.preflight.report import table as rows_of
 
     content = report.content
     if not content:

@@ -10,26 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trireme.components.errors import JobFailed
-from trireme.components.plain import plain
-from trireme.components.say import say
-from trireme.pipelines.cli.cluster import Context, Namespace, connect
-from trireme.pipelines.cli.job.description import at_one_commit, described, words_of
-from trireme.pipelines.cli.job.options import (
-    File,
-    Isolated,
-    Local,
-    Operator,
-    refuse,
-    refuse_other_places,
-)
-from trireme.pipelines.cli.job.places import jobs_home, printer
-from trireme.pipelines.cli.target import Env, SecretEnv, Workspace, variables
+from trireme.cli.cluster import Context, Namespace, connect
+from trireme.cli.job.description import at_one_commit, described, words_of
+from trireme.cli.job.options import File, Isolated, Local, Operator, refuse, refuse_other_places
+from trireme.cli.job.places import jobs_home, printer
+from trireme.cli.target import Env, SecretEnv, Workspace, variables
+from trireme.errors import JobFailed
+from trireme.plain import plain
+from trireme.text.say import say
 
 if TYPE_CHECKING:
-    from trireme.components.kubernetes.connection import Cluster
-    from trireme.components.training.advice.suggestions import Suggestion
-    from trireme.components.training.description.job import TrainingJob
+    from trireme.job.job import TrainingJob
+    from trireme.kubernetes.connection import Cluster
+    from trireme.observers.advice.suggestions import Suggestion
 
 
 def submit(
@@ -107,9 +100,9 @@ def submit(
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
-    from trireme.components.training.lines import LivePrinter
-    from trireme.components.training.local import jobs
-    from trireme.components.training.manifests import to_yaml
+    from trireme.manifests import to_yaml
+    from trireme.runner.lines import LivePrinter
+    from trireme.runner.local import jobs
 
     manifest = jobs.check(jobs_home(), job)
     if dry_run:
@@ -132,13 +125,13 @@ def _advise(found: "Sequence[Suggestion]") -> None:
 
 
 def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
-    from trireme.components.training.cluster import admission, checks, reasons, submission
-    from trireme.components.training.cluster.operators import operator_of
-    from trireme.components.training.cluster.status import State, status_of
-    from trireme.components.training.manifests import render, to_yaml
-    from trireme.components.training.manifests.notes import notes
-    from trireme.components.training.manifests.references import references
-    from trireme.components.training.preflight import wrapping
+    from trireme.manifests import render, to_yaml
+    from trireme.manifests.references import references
+    from trireme.observers.preflight import wrapping
+    from trireme.runner.cluster import admission, checks, reasons, submission
+    from trireme.runner.cluster.operators import operator_of
+    from trireme.runner.cluster.status import State, status_of
+    from trireme.runner.notes import notes
 
     manifest = render(at_one_commit(job), operator_of(cluster, job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
@@ -168,13 +161,13 @@ def _follow(
     cluster: "Cluster",
     prepare: Callable[[dict[str, Any]], None] | None,
 ) -> None:
-    from trireme.components.training.advice import at_end
-    from trireme.components.training.cluster import launcher
-    from trireme.components.training.cluster.follower import Limits
-    from trireme.components.training.cluster.trainer_status import TrainerStatus
-    from trireme.components.training.preflight.report import Report
-    from trireme.components.training.progress import Meter
-    from trireme.components.training.timeline import NAME, Timeline
+    from trireme.observers.advice import at_end
+    from trireme.observers.preflight.report import Report
+    from trireme.observers.progress import Meter
+    from trireme.observers.timeline import NAME, Timeline
+    from trireme.runner.cluster import launcher
+    from trireme.runner.cluster.follower import Limits
+    from trireme.runner.cluster.trainer_status import TrainerStatus
 
     show_line, meter = printer(), Meter(job.leader)
     status = TrainerStatus(cluster, manifest)
@@ -203,7 +196,7 @@ def _follow(
 
 def render(file: File = None, operator: Operator = "", workspace: Workspace = "") -> None:
     """Show the manifest of a job, for kubectl or a repository; no cluster is asked."""
-    from trireme.components.training import manifests
+    from trireme import manifests
 
     job = described(file, workspace, operator=operator)
     manifest = manifests.render(job, manifests.default_operator(job))
@@ -212,6 +205,6 @@ def render(file: File = None, operator: Operator = "", workspace: Workspace = ""
 
 def schema() -> None:
     """Show the JSON schema of a job's YAML, with which editors complete it."""
-    from trireme.components.training.description.job import TrainingJob
+    from trireme.job.job import TrainingJob
 
     typer.echo(json.dumps(TrainingJob.model_json_schema(), indent=2))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from trireme.components.dataset.description import Dataset, refuse_mounted
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.uri import STORES
-from trireme.components.errors import InputError, TriremeError
+from trireme.data.description import Dataset, refuse_mounted
+from trireme.data.listing import Entry
+from trireme.data.uri import STORES
+from trireme.errors import InputError, TriremeError
 
 
 class Source(Protocol):
@@ -105,23 +105,23 @@ def source_of(dataset: Dataset) -> Source:
     refuse_mounted(dataset)
     kind = dataset.place.kind
     if kind == "file":
-        from trireme.components.dataset.sources.local import LocalSource
+        from trireme.data.sources.local import LocalSource
 
         return LocalSource(dataset)
     if kind == "builtin":
-        from trireme.components.dataset.sources.builtin import BuiltinSource
+        from trireme.data.sources.builtin import BuiltinSource
 
         return BuiltinSource(dataset)
     if kind == "http":
-        from trireme.components.dataset.sources.web import WebSource
+        from trireme.data.sources.web import WebSource
 
         return WebSource(dataset)
     if kind == "hf":
-        from trireme.components.dataset.sources.hub import HubSource
+        from trireme.data.sources.hub import HubSource
 
         return HubSource(dataset)
     if kind in STORES:
-        from trireme.components.dataset.sources.objects import ObjectSource
+        from trireme.data.sources.objects import ObjectSource
 
         return ObjectSource(dataset)
     raise NotImplementedError(f"there is no source of {kind}://")

@@ -9,9 +9,9 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.uri import NONE
+from trireme.data.description import Dataset
+from trireme.data.listing import Entry
+from trireme.data.uri import NONE
 
 HELD_OUT_SOURCES = 1 / 64  # share of Python's files
 LENGTH = 256  # bytes of a sample of them

@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 import requests
 
-from trireme.components import secrets
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.sources import Fault, SourceFailed, why_broken
-from trireme.components.dataset.sources.web import TIMEOUT, Bearer, accepted, body, session
-from trireme.components.dataset.uri import origin
-from trireme.components.errors import InputError
-from trireme.components.tracking import journal
+from trireme.credentials import secrets
+from trireme.data.description import Dataset
+from trireme.data.listing import Entry
+from trireme.data.sources import Fault, SourceFailed, why_broken
+from trireme.data.sources.web import TIMEOUT, Bearer, accepted, body, session
+from trireme.data.uri import origin
+from trireme.errors import InputError
+from trireme.tracking import journal
 
 SERVER = "https://huggingface.co"
 

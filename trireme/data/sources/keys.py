@@ -14,11 +14,11 @@ from xml.etree import ElementTree
 import obstore
 import requests
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import Fault, why_broken
-from trireme.components.dataset.sources.stores import answered, bucket_of
-from trireme.components.dataset.sources.web import TIMEOUT, session
-from trireme.components.errors import InputError
+from trireme.data.description import Dataset
+from trireme.data.sources import Fault, why_broken
+from trireme.data.sources.stores import answered, bucket_of
+from trireme.data.sources.web import TIMEOUT, session
+from trireme.errors import InputError
 
 _UNSIGNED = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE"}
 """Variables by which the library reads public buckets."""

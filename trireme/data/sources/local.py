@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from trireme.components.dataset import uri as uris
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.sources import PIECE, changed
-from trireme.components.errors import InputError
+from trireme.data import uri as uris
+from trireme.data.description import Dataset
+from trireme.data.listing import Entry
+from trireme.data.sources import PIECE, changed
+from trireme.errors import InputError
 
 READERS = min(4, os.cpu_count() or 1)  # of large files; beyond that the disk is the limit
 LARGE = 1 << 20  # bytes from which on a file is better read by several threads

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import obstore
 from obstore.exceptions import BaseError, InvalidPathError, PreconditionError
 
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry, refuse_hostile
-from trireme.components.dataset.sources import PIECE, Fault, changed
-from trireme.components.dataset.sources.keys import keys_of
-from trireme.components.dataset.sources.stores import bucket_of, explained, unreachable
-from trireme.components.errors import InputError, TriremeError
+from trireme.data.description import Dataset
+from trireme.data.listing import Entry, refuse_hostile
+from trireme.data.sources import PIECE, Fault, changed
+from trireme.data.sources.keys import keys_of
+from trireme.data.sources.stores import bucket_of, explained, unreachable
+from trireme.errors import InputError, TriremeError
 
 Entries: TypeAlias = list[Entry]
 

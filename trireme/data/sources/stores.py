@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import GCSStore, S3Store
 
-from trireme.components import secrets
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.sources import Fault, SourceFailed, denied, why_broken
-from trireme.components.dataset.uri import origin
-from trireme.components.errors import InputError, TriremeError, first_line
+from trireme.credentials import secrets
+from trireme.data.description import Dataset
+from trireme.data.sources import Fault, SourceFailed, denied, why_broken
+from trireme.data.uri import origin
+from trireme.errors import InputError, TriremeError, first_line
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

@@ -9,19 +9,12 @@ import requests
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
-from trireme.components import secrets
-from trireme.components.dataset.description import Dataset
-from trireme.components.dataset.listing import Entry
-from trireme.components.dataset.sources import (
-    PIECE,
-    Fault,
-    SourceFailed,
-    changed,
-    denied,
-    why_broken,
-)
-from trireme.components.dataset.uri import origin
-from trireme.components.errors import InputError
+from trireme.credentials import secrets
+from trireme.data.description import Dataset
+from trireme.data.listing import Entry
+from trireme.data.sources import PIECE, Fault, SourceFailed, changed, denied, why_broken
+from trireme.data.uri import origin
+from trireme.errors import InputError
 
 KEYS = ("username", "password", "token")
 """The keys of a Secret: a user and a password, or a token."""

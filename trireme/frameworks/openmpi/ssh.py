@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 if TYPE_CHECKING:
-    from trireme.components.training.local.isolation import Isolated
-    from trireme.components.training.local.manifest import Job
+    from trireme.runner.local.isolation import Isolated
+    from trireme.runner.local.manifest import Job
 
 _CLIENT = """Host *
     IdentityFile /etc/ssh/job_key

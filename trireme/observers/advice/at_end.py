@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trireme.components.cost import prices
-from trireme.components.errors import Cancelled, JobFailed, TriremeError
-from trireme.components.kubernetes.amounts import is_gpu, limits, requests
-from trireme.components.say import say
-from trireme.components.training import timeline
-from trireme.components.training.advice.measured import Asked, Measured, Use
-from trireme.components.training.advice.suggestions import Suggestion, suggestions
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests.roles import roles
-from trireme.components.training.timeline import Life
+from trireme.cost import prices
+from trireme.errors import Cancelled, JobFailed, TriremeError
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.amounts import is_gpu, limits, requests
+from trireme.manifests.roles import roles
+from trireme.observers import timeline
+from trireme.observers.advice.measured import Asked, Measured, Use
+from trireme.observers.advice.suggestions import Suggestion, suggestions
+from trireme.observers.timeline import Life
+from trireme.text.say import say
 
 Idle = Callable[[], tuple[float, float]]
 

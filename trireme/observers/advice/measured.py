@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trireme.components.kubernetes.amounts import Amounts
-from trireme.components.training.advice.frames import KINDS
+from trireme.kubernetes.amounts import Amounts
+from trireme.observers.advice.frames import KINDS
 
 FEWEST = 30  # looks at all processes before anything is said of what their time goes to
 LONG = 60.0  # seconds that a replica has to run, with its start, before anything follows from it

@@ -10,16 +10,10 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from trireme.components.cost.prices import Prices
-from trireme.components.kubernetes.amounts import shown
-from trireme.components.training.advice.frames import COMMUNICATION, DATA
-from trireme.components.training.advice.measured import (
-    FEWEST,
-    Asked,
-    Measured,
-    Use,
-    role_of,
-)
+from trireme.cost.prices import Prices
+from trireme.kubernetes.amounts import shown
+from trireme.observers.advice.frames import COMMUNICATION, DATA
+from trireme.observers.advice.measured import FEWEST, Asked, Measured, Use, role_of
 
 MUCH_DATA = 0.20  # of the time: "highly input-bound" in TensorFlow's profiler
 MUCH_COMMUNICATION = 0.20  # likewise; PyTorch's profiler speaks of it from 0.10 on

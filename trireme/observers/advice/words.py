@@ -3,13 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from trireme.components.training.advice.frames import COMMUNICATION, COMPUTE, DATA, KINDS
-from trireme.components.training.advice.measured import FEWEST, Measured
-from trireme.components.training.advice.suggestions import (
-    BOUND,
-    MUCH_COMMUNICATION,
-    MUCH_DATA,
-)
+from trireme.observers.advice.frames import COMMUNICATION, COMPUTE, DATA, KINDS
+from trireme.observers.advice.measured import FEWEST, Measured
+from trireme.observers.advice.suggestions import BOUND, MUCH_COMMUNICATION, MUCH_DATA
 
 _BOUND_BY = {
     DATA: (MUCH_DATA, "its data come too slowly"),

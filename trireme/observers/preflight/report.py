@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import JobFailed
-from trireme.components.training.preflight.replica import slow
-from trireme.components.training.preflight.replica.collective import MEDIUM, SMALL
-from trireme.components.training.preflight.replica.said import LADDER, MARK
-from trireme.components.training.timeline import UNREADABLE, by_number
-from trireme.components.whole_file import write_whole
+from trireme.errors import JobFailed
+from trireme.files.whole_file import write_whole
+from trireme.observers.preflight.replica import slow
+from trireme.observers.preflight.replica.collective import MEDIUM, SMALL
+from trireme.observers.preflight.replica.said import LADDER, MARK
+from trireme.observers.timeline import UNREADABLE, by_number
 
 NAME = "preflight.json"
 """The file, beside the replicas' logs; also the artifact of the training's run."""

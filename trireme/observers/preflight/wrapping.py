@@ -10,9 +10,9 @@ from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.manifests.roles import roles
-from trireme.components.training.preflight import replica
+from trireme.job.job import TrainingJob
+from trireme.manifests.roles import roles
+from trireme.observers.preflight import replica
 
 PATIENCE = 900.0
 """Seconds that a replica on a cluster tries to reach the others: nodes are made in as long."""

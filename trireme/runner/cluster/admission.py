@@ -4,14 +4,14 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.kubernetes import pod_exec
-from trireme.components.kubernetes.access import Right, check_rights, may
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import AlreadyThere, Forbidden, Invalid
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.training import hangs
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.kinds import TRAINING_RUNTIMES, objects
+from trireme.frameworks import kind_of
+from trireme.frameworks.kinds import TRAINING_RUNTIMES, objects
+from trireme.kubernetes import pod_exec
+from trireme.kubernetes.access import Right, check_rights, may
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, Forbidden, Invalid
+from trireme.kubernetes.resources import PODS
+from trireme.observers import hangs
 
 _FULL = re.compile(r"\bexceeded quota:")
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')

@@ -7,17 +7,17 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import access, nodes, quota
-from trireme.components.kubernetes.access import Right
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
-from trireme.components.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
-from trireme.components.training.cluster import admission, reasons
-from trireme.components.training.frameworks import kind_of, least_replicas
-from trireme.components.training.kinds import QUEUE
-from trireme.components.training.manifests.references import Needed
-from trireme.components.training.manifests.roles import roles
+from trireme.errors import InputError
+from trireme.frameworks import kind_of, least_replicas
+from trireme.frameworks.kinds import QUEUE
+from trireme.kubernetes import access, nodes, quota
+from trireme.kubernetes.access import Right
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
+from trireme.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.manifests.references import Needed
+from trireme.manifests.roles import roles
+from trireme.runner.cluster import admission, reasons
 
 RESOURCES = {
     "Secret": [SECRETS],

@@ -4,10 +4,10 @@ import json
 import subprocess
 from pathlib import Path, PurePosixPath
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.kubectl import exec_in
-from trireme.components.training import events
+from trireme.errors import InputError, TriremeError
+from trireme.files import event_files as events
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.kubectl import exec_in
 
 ANSWER_LIMIT = 120.0  # seconds for what a replica has written
 

@@ -9,34 +9,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.errors import (
-    Cancelled,
-    InputError,
-    JobFailed,
-    ReplicaLost,
-    TriremeError,
-)
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.resources import PODS, Resource
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.kubernetes.watch import Change, changes
-from trireme.components.training import incidents
-from trireme.components.training.cluster import identity, reasons, submission
-from trireme.components.training.cluster.hang_watch import HangWatch, Hung
-from trireme.components.training.cluster.replicas import Replica, Replicas
-from trireme.components.training.cluster.status import (
-    State,
-    Status,
-    expected_replicas,
-    is_suspended,
-    status_of,
-)
-from trireme.components.training.cluster.usage_watch import UsageWatch
-from trireme.components.training.failed_replica import TimeLimitReached
-from trireme.components.training.frameworks import kind_of, least_replicas, pods_of
-from trireme.components.training.preflight.report import Report
-from trireme.components.training.timeline import Timeline
+from trireme.errors import Cancelled, InputError, JobFailed, ReplicaLost, TriremeError
+from trireme.frameworks import kind_of, least_replicas, pods_of
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.resources import PODS, Resource
+from trireme.kubernetes.streams import Stop
+from trireme.kubernetes.watch import Change, changes
+from trireme.observers import incidents
+from trireme.observers.preflight.report import Report
+from trireme.observers.timeline import Timeline
+from trireme.runner.cluster import identity, reasons, submission
+from trireme.runner.cluster.hang_watch import HangWatch, Hung
+from trireme.runner.cluster.replicas import Replica, Replicas
+from trireme.runner.cluster.status import State, Status, expected_replicas, is_suspended, status_of
+from trireme.runner.cluster.usage_watch import UsageWatch
+from trireme.runner.failed_replica import TimeLimitReached
 
 TICK = 1.0  # seconds between two looks at the clock
 REASON_EVERY = 5.0  # seconds between two questions why nothing runs

@@ -9,14 +9,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from trireme.components.errors import JobFailed, TriremeError
-from trireme.components.kubernetes import pod_exec
-from trireme.components.kubernetes.background import Background
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Refused, Unavailable
-from trireme.components.training import events, hangs
-from trireme.components.training.cluster.replicas import Replica
-from trireme.components.training.failed_replica import last_lines
+from trireme.errors import JobFailed, TriremeError
+from trireme.files import event_files as events
+from trireme.kubernetes import pod_exec
+from trireme.kubernetes.background import Background
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Refused, Unavailable
+from trireme.observers import hangs
+from trireme.runner.cluster.replicas import Replica
+from trireme.runner.failed_replica import last_lines
 
 MEASURED = 10  # seconds over which a replica's use of processors is measured
 ANSWER_LIMIT = 60.0  # seconds that a replica has for an answer

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import Any
 
-from trireme.components.kubernetes.pods import moment
-from trireme.components.training.frameworks import KINDS
-from trireme.components.training.kinds import ROLE
+from trireme.frameworks import KINDS
+from trireme.frameworks.kinds import ROLE
+from trireme.kubernetes.pods import moment
 
 _TYPE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 _INDEX = "training.kubeflow.org/replica-index"

@@ -11,20 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, JobFailed
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.progress import Progress
-from trireme.components.say import say
-from trireme.components.training.cluster import identity, progress, reasons, submission
-from trireme.components.training.cluster import usage as containers
-from trireme.components.training.cluster.event_files import pull
-from trireme.components.training.cluster.follower import Follower, Limits
-from trireme.components.training.cluster.replicas import Replicas
-from trireme.components.training.cluster.status import (
+from trireme.errors import InputError, JobFailed
+from trireme.frameworks import KINDS, kind_of, of_kind, pods_of
+from trireme.frameworks.kinds import QUEUE
+from trireme.job import names
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop
+from trireme.observers.usage import Usage
+from trireme.progress import Progress
+from trireme.runner.cluster import identity, progress, reasons, submission
+from trireme.runner.cluster import usage as containers
+from trireme.runner.cluster.event_files import pull
+from trireme.runner.cluster.follower import Follower, Limits
+from trireme.runner.cluster.replicas import Replicas
+from trireme.runner.cluster.status import (
     CANCELLED,
     State,
     expected_replicas,
@@ -32,10 +35,7 @@ from trireme.components.training.cluster.status import (
     replica_names,
     status_of,
 )
-from trireme.components.training.description import names
-from trireme.components.training.frameworks import KINDS, kind_of, of_kind, pods_of
-from trireme.components.training.kinds import QUEUE
-from trireme.components.training.usage import Usage
+from trireme.text.say import say
 
 _NAME = re.compile(r"[a-z0-9.-]+")  # of any object
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from trireme.components.errors import Cancelled, JobFailed, PodLost, ReplicaLost, TriremeError
-from trireme.components.kubernetes import owner
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Unavailable
-from trireme.components.signals import TOLD_TO_END, handled
-from trireme.components.training.cluster import submission
-from trireme.components.training.cluster.follower import Follower, Limits
-from trireme.components.training.cluster.hang_watch import HangWatch, Hung
-from trireme.components.training.cluster.status import State, status_of
-from trireme.components.training.frameworks import least_replicas
-from trireme.components.training.preflight.report import Report
-from trireme.components.training.timeline import Timeline
+from trireme.errors import Cancelled, JobFailed, PodLost, ReplicaLost, TriremeError
+from trireme.frameworks import least_replicas
+from trireme.kubernetes import owner
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Unavailable
+from trireme.observers.preflight.report import Report
+from trireme.observers.timeline import Timeline
+from trireme.process.signals import TOLD_TO_END, handled
+from trireme.runner.cluster import submission
+from trireme.runner.cluster.follower import Follower, Limits
+from trireme.runner.cluster.hang_watch import HangWatch, Hung
+from trireme.runner.cluster.status import State, status_of
 
 RUNNING = "Running"
 """The ``cleanPodPolicy`` by which pods are removed that have not ended when their job has."""

@@ -4,8 +4,8 @@ import threading
 import time
 from collections import deque
 
-from trireme.components.kubernetes.pod_log import PodLog
-from trireme.components.kubernetes.streams import Stop
+from trireme.kubernetes.pod_log import PodLog
+from trireme.kubernetes.streams import Stop
 
 EACH = 64  # pods of a job, each of whose logs is followed by a thread and a connection of its own
 READERS = 2  # threads that read those of a larger job, in turn

@@ -1,10 +1,10 @@
 """Which of the operators that a job could be made for a cluster has."""
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.kinds import TRAINJOB, Kind
-from trireme.components.training.manifests import default_operator
+from trireme.frameworks.kinds import TRAINJOB, Kind
+from trireme.job.job import TrainingJob
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing
+from trireme.manifests import default_operator
 
 
 def operator_of(cluster: Cluster, job: TrainingJob) -> str:

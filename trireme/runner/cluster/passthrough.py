@@ -4,13 +4,13 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from trireme.components.dataset.volumes import SHARED
-from trireme.components.errors import InputError
-from trireme.components.say import say
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.description.rules import GPU
-from trireme.components.training.frameworks import IDLE, kind_of
-from trireme.components.training.manifests.roles import roles
+from trireme.data.volumes import SHARED
+from trireme.errors import InputError
+from trireme.frameworks import IDLE, kind_of
+from trireme.job.job import TrainingJob
+from trireme.job.rules import GPU
+from trireme.manifests.roles import roles
+from trireme.text.say import say
 
 _CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
 

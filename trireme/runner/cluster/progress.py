@@ -6,15 +6,15 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import Cluster, Query
-from trireme.components.kubernetes.log_position import Stamp, split
-from trireme.components.kubernetes.pod_log import LINE_LIMIT
-from trireme.components.kubernetes.resources import PODS
-from trireme.components.kubernetes.streams import Stop, lines
-from trireme.components.progress import Progress
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.progress import Reader
+from trireme.errors import TriremeError
+from trireme.frameworks import FRAMEWORKS
+from trireme.kubernetes.connection import Cluster, Query
+from trireme.kubernetes.log_position import Stamp, split
+from trireme.kubernetes.pod_log import LINE_LIMIT
+from trireme.kubernetes.resources import PODS
+from trireme.kubernetes.streams import Stop, lines
+from trireme.observers.progress import Reader
+from trireme.progress import Progress
 
 LINES = 300  # that are read of its log
 SILENCE = 10.0  # seconds in which the log has to come

@@ -4,18 +4,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing, NotFound
-from trireme.components.kubernetes.resources import EVENTS, Resource
-from trireme.components.training.cluster.status import (
-    State,
-    is_suspended,
-    is_train_job,
-    roles_of,
-    status_of,
-)
-from trireme.components.training.kinds import QUEUE
+from trireme.frameworks.kinds import QUEUE
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing, NotFound
+from trireme.kubernetes.resources import EVENTS, Resource
+from trireme.runner.cluster.status import State, is_suspended, is_train_job, roles_of, status_of
 
 Event = dict[str, str]
 

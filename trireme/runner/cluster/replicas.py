@@ -10,19 +10,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from trireme.components.kubernetes import pods
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.pod_log import PodLog
-from trireme.components.kubernetes.pods import Failure, Span
-from trireme.components.kubernetes.streams import Stop
-from trireme.components.training.cluster import identity
-from trireme.components.training.cluster.log_readers import LogReaders
-from trireme.components.training.cluster.usage import Found
-from trireme.components.training.cluster.usage_watch import UsageSum
-from trireme.components.training.failed_replica import KEPT, is_peer_loss, last_lines
-from trireme.components.training.incidents import FailedAttempt
-from trireme.components.training.preflight.report import Report
-from trireme.components.training.timeline import Attempt, Life, spans
+from trireme.kubernetes import pods
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pod_log import PodLog
+from trireme.kubernetes.pods import Failure, Span
+from trireme.kubernetes.streams import Stop
+from trireme.observers.incidents import FailedAttempt
+from trireme.observers.preflight.report import Report
+from trireme.observers.timeline import Attempt, Life, spans
+from trireme.runner.cluster import identity
+from trireme.runner.cluster.log_readers import LogReaders
+from trireme.runner.cluster.usage import Found
+from trireme.runner.cluster.usage_watch import UsageSum
+from trireme.runner.failed_replica import KEPT, is_peer_loss, last_lines
 
 PEER_LOSS_WINDOW = timedelta(
     minutes=1

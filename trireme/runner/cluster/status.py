@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from trireme.components.training.frameworks import FRAMEWORKS, kind_of
-from trireme.components.training.kinds import REPLICAS
+from trireme.frameworks import FRAMEWORKS, kind_of
+from trireme.frameworks.kinds import REPLICAS
 
 CANCELLED = "trireme.dev/cancelled"
 """The annotation of a job that a person has cancelled."""

@@ -8,21 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import (
-    AlreadyThere,
-    Forbidden,
-    Invalid,
-    KindMissing,
-    NotFound,
-)
-from trireme.components.kubernetes.resources import JOB_SETS, PODS
-from trireme.components.patience import wait_for
-from trireme.components.training.cluster import admission
-from trireme.components.training.cluster.status import State, is_train_job, status_of
-from trireme.components.training.frameworks import KINDS, kind_of, pods_of
-from trireme.components.training.kinds import TRAINING_RUNTIMES
+from trireme.errors import InputError, TriremeError
+from trireme.frameworks import KINDS, kind_of, pods_of
+from trireme.frameworks.kinds import TRAINING_RUNTIMES
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, Forbidden, Invalid, KindMissing, NotFound
+from trireme.kubernetes.resources import JOB_SETS, PODS
+from trireme.process.patience import wait_for
+from trireme.runner.cluster import admission
+from trireme.runner.cluster.status import State, is_train_job, status_of
 
 OF_A_RUN = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
 """Variables of a job that its next launcher may have otherwise, or only then."""

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.background import Background
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.components.progress import Progress
-from trireme.components.training.frameworks import kind_of
-from trireme.components.training.kinds import TRAINJOB
+from trireme.errors import TriremeError
+from trireme.frameworks import kind_of
+from trireme.frameworks.kinds import TRAINJOB
+from trireme.kubernetes.background import Background
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden
+from trireme.progress import Progress
 
 EVERY = 10.0  # seconds between two reports
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from trireme.components.kubernetes.access import check_rights
-from trireme.components.kubernetes.amounts import quantities
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden, KindMissing, Refused, Unavailable
-from trireme.components.kubernetes.nodes import NODES
-from trireme.components.kubernetes.pods import moment
-from trireme.components.kubernetes.resources import Resource
+from trireme.kubernetes.access import check_rights
+from trireme.kubernetes.amounts import quantities
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden, KindMissing, Refused, Unavailable
+from trireme.kubernetes.nodes import NODES
+from trireme.kubernetes.pods import moment
+from trireme.kubernetes.resources import Resource
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", provider="metrics-server")
 

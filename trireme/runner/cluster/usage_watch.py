@@ -4,11 +4,11 @@ import time
 from datetime import datetime
 from functools import partial
 
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.background import Background
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.training.cluster import usage
-from trireme.components.training.cluster.usage import Found, Used
+from trireme.errors import TriremeError
+from trireme.kubernetes.background import Background
+from trireme.kubernetes.connection import Cluster
+from trireme.runner.cluster import usage
+from trireme.runner.cluster.usage import Found, Used
 
 EVERY = 15.0  # seconds between two questions: metrics-server, as it is installed, measures as often
 STANDS_FOR = 120.0  # seconds that one measurement may stand for

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from trireme.components.errors import InputError
-from trireme.components.training.frameworks import FRAMEWORKS
-from trireme.components.training.local import usage
-from trireme.components.training.local.manifest import Job, Pod
-from trireme.components.variables import expand
+from trireme.errors import InputError
+from trireme.frameworks import FRAMEWORKS
+from trireme.runner.local import usage
+from trireme.runner.local.manifest import Job, Pod
+from trireme.text.variables import expand
 
 # Set by whoever started this process; a container would not see it.
 _STALE = re.compile(

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from trireme.components.checkout import builtin
-from trireme.components.processes import end_with
-from trireme.components.training.frameworks.base import Framework
-from trireme.components.training.local import usage
-from trireme.components.training.local.supervised import widen
-from trireme.components.training.local.supervisor import PR_SET_NAME, prctl, supervise
+from trireme.code import builtin
+from trireme.frameworks.base import Framework
+from trireme.process.processes import end_with
+from trireme.runner.local import usage
+from trireme.runner.local.supervised import widen
+from trireme.runner.local.supervisor import PR_SET_NAME, prctl, supervise
 
 _READ_LATER = (
     r"(CODE|DATA|CHECKPOINT|MODEL|WARM_START|BASE_MODEL|TENSORBOARD_LOGGING)_DIR|SEED|TMPDIR|PATH|"
@@ -60,7 +60,7 @@ def is_for(
     framework: Framework, command: list[str], variables: Mapping[str, str], directory: str
 ) -> bool:
     """Tells whether a command is one of our trainers, and finds in a fork what it would find."""
-    program = Path(*command[1:2])
+    program = "".join(command[1:2])
     changed = {name for name, _ in os.environ.items() ^ variables.items()}
     read_later = "|".join([_READ_LATER, _THREADS, _PATH, framework.injected, framework.inherited])
     with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ def is_for(
             framework.is_forked
             and framework.module in sys.modules
             and command[:1] == ["python3"]
-            and program.parent == Path(framework.trainer).parent
+            and framework.has_trainer(program)
             # What another thread holds when it is forked would never be let go.
             and len([*Path("/proc/self/task").iterdir()]) == 1
             # A driver that this process has asked something does not work in its forks.

@@ -3,11 +3,11 @@
 import os
 from typing import Any
 
-from trireme.components.say import say
-from trireme.components.training.description.rules import GPU
-from trireme.components.training.frameworks import IDLE
-from trireme.components.training.local import usage
-from trireme.components.training.local.manifest import Job, Pod
+from trireme.frameworks import IDLE
+from trireme.job.rules import GPU
+from trireme.runner.local import usage
+from trireme.runner.local.manifest import Job, Pod
+from trireme.text.say import say
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trireme.components.training import events, hangs
-from trireme.components.training.local import usage
-from trireme.components.training.local.manifest import Job
-from trireme.components.training.local.replica import Replica
+from trireme.files import event_files as events
+from trireme.observers import hangs
+from trireme.runner.local import usage
+from trireme.runner.local.manifest import Job
+from trireme.runner.local.replica import Replica
 
 LOOK = 15.0  # seconds between two looks
 MEMORY_SHARE = 0.002  # of a processor's time that looking at memory may take

@@ -2,9 +2,9 @@
 
 from importlib.util import find_spec
 
-from trireme.components import extras
-from trireme.components.errors import InputError
-from trireme.components.training.description.job import TrainingJob
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.process import extras
 
 
 def check(job: TrainingJob) -> None:

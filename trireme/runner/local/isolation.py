@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Self
 
-from trireme.components.errors import InputError
-from trireme.components.training.local.manifest import Job, Pod
-from trireme.components.training.local.supervised import supervised
+from trireme.errors import InputError
+from trireme.runner.local.manifest import Job, Pod
+from trireme.runner.local.supervised import supervised
 
 SUBNET = "10.77"
 GRACE = 1.0  # seconds; what holds the namespaces has nothing to put away

@@ -16,26 +16,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from trireme.components import kept_record, progress, yaml_text
-from trireme.components.errors import Cancelled, InputError, TriremeError
-from trireme.components.file_lock import FileLock, is_held
-from trireme.components.patience import wait_for
-from trireme.components.processes import born, check_proc, process_of
-from trireme.components.signals import from_a_terminal, handled
-from trireme.components.training import events
-from trireme.components.training.advice import at_end
-from trireme.components.training.advice.suggestions import Suggestion
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.lines import forward_lines
-from trireme.components.training.local import provision, runner
-from trireme.components.training.local import usage as processes
-from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.manifest import read as read_manifest
-from trireme.components.training.local.replica import Replica
-from trireme.components.training.manifests import render, to_yaml
-from trireme.components.training.progress import Meter
-from trireme.components.training.usage import Usage
-from trireme.components.whole_file import write_whole
+from trireme import progress
+from trireme.errors import Cancelled, InputError, TriremeError
+from trireme.files import event_files as events
+from trireme.files import kept_record
+from trireme.files.file_lock import FileLock, is_held
+from trireme.files.whole_file import write_whole
+from trireme.job.job import TrainingJob
+from trireme.manifests import render, to_yaml
+from trireme.observers.advice import at_end
+from trireme.observers.advice.suggestions import Suggestion
+from trireme.observers.progress import Meter
+from trireme.observers.usage import Usage
+from trireme.process.patience import wait_for
+from trireme.process.processes import born, check_proc, process_of
+from trireme.process.signals import from_a_terminal, handled
+from trireme.runner.lines import forward_lines
+from trireme.runner.local import provision, runner
+from trireme.runner.local import usage as processes
+from trireme.runner.local.manifest import Pod
+from trireme.runner.local.manifest import read as read_manifest
+from trireme.runner.local.replica import Replica
+from trireme.text import yaml_text
 
 PROGRESS = "progress.json"
 

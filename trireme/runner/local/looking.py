@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trireme.components.training.advice import frames
-from trireme.components.training.advice.frames import Frame, Thread
-from trireme.components.training.advice.measured import FEWEST, Gpu, Use
-from trireme.components.training.local import stacks, usage
+from trireme.observers.advice import frames
+from trireme.observers.advice.frames import Frame, Thread
+from trireme.observers.advice.measured import FEWEST, Gpu, Use
+from trireme.runner.local import stacks, usage
 
 PAUSE = 0.25  # seconds between two looks, on average: not in step with the program
 RESOURCES = 2.0  # seconds between two looks at memory and GPUs

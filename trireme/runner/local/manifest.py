@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.training import hangs, incidents
-from trireme.components.training.frameworks import of_kind
-from trireme.components.training.frameworks.base import Framework, Role
-from trireme.components.variables import expand
+from trireme.errors import InputError
+from trireme.frameworks import of_kind
+from trireme.frameworks.base import Framework, Role
+from trireme.observers import hangs, incidents
+from trireme.text.variables import expand
 
 NAMESPACE = "default"
 

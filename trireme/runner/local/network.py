@@ -2,8 +2,8 @@
 
 from typing import Protocol, Self
 
-from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.ports import Ports
+from trireme.runner.local.manifest import Pod
+from trireme.runner.local.ports import Ports
 
 
 class Network(Protocol):

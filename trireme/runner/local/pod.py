@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trireme.components.training.local import environment, forked, gpus
-from trireme.components.training.local.manifest import Job, Pod
-from trireme.components.training.local.network import Network
-from trireme.components.training.local.supervised import supervised
+from trireme.runner.local import environment, forked, gpus
+from trireme.runner.local.manifest import Job, Pod
+from trireme.runner.local.network import Network
+from trireme.runner.local.supervised import supervised
 
 GRACE = 30.0  # seconds between asking a replica to end and killing it, as a pod has by default
 

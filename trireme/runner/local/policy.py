@@ -7,11 +7,11 @@ a framework, that says.
 
 from collections.abc import Sequence
 
-from trireme.components.errors import JobFailed
-from trireme.components.training.failed_replica import is_peer_loss, last_lines
-from trireme.components.training.incidents import EPISODE, FailedAttempt, after, incidents
-from trireme.components.training.local.manifest import Job
-from trireme.components.training.local.replica import Failure, Replica
+from trireme.errors import JobFailed
+from trireme.observers.incidents import EPISODE, FailedAttempt, after, incidents
+from trireme.runner.failed_replica import is_peer_loss, last_lines
+from trireme.runner.local.manifest import Job
+from trireme.runner.local.replica import Failure, Replica
 
 
 def deciding(job: Job, replicas: Sequence[Replica]) -> list[Replica]:

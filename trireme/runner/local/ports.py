@@ -4,7 +4,7 @@ import errno
 import random
 import socket
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 # Below the ports that the kernel gives to outgoing connections (ip_local_port_range).
 _RANGE = range(20000, 32768)

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from trireme.components.checkout.git import checkout
-from trireme.components.dataset.description import check_here
-from trireme.components.dataset.staging import cache_of, stage
-from trireme.components.errors import InputError
-from trireme.components.training.description.job import TrainingJob
-from trireme.components.training.local import installed, runner
-from trireme.components.training.manifests import render
+from trireme.code.git import checkout
+from trireme.data.description import check_here
+from trireme.data.staging import cache_of, stage
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+from trireme.manifests import render
+from trireme.runner.local import installed, runner
 
 
 def check(job: TrainingJob, directory: Path) -> dict[str, Any]:

@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.errors import JobFailed, exit_in_words
-from trireme.components.processes import lack_of_memory, limit_reached, oom_kills, reap
-from trireme.components.training.failed_replica import KEPT, is_peer_loss
-from trireme.components.training.hangs import BUSY
-from trireme.components.training.incidents import FailedAttempt
-from trireme.components.training.lines import UNREAD, blocks
-from trireme.components.training.local.manifest import Pod
-from trireme.components.training.local.pod import Process, Start
-from trireme.components.training.local.stacks import stacks
-from trireme.components.training.local.supervised import kill_leftovers
-from trireme.components.training.local.usage import cpu_seconds
-from trireme.components.training.timeline import Attempt, Life, spans
+from trireme.errors import JobFailed, exit_in_words
+from trireme.observers.hangs import BUSY
+from trireme.observers.incidents import FailedAttempt
+from trireme.observers.timeline import Attempt, Life, spans
+from trireme.process.processes import lack_of_memory, limit_reached, oom_kills, reap
+from trireme.runner.failed_replica import KEPT, is_peer_loss
+from trireme.runner.lines import UNREAD, blocks
+from trireme.runner.local.manifest import Pod
+from trireme.runner.local.pod import Process, Start
+from trireme.runner.local.stacks import stacks
+from trireme.runner.local.supervised import kill_leftovers
+from trireme.runner.local.usage import cpu_seconds
 
 WIDTH = 2000  # characters of a line that are kept for showing it with a failure
 FIRST_DELAY, LAST_DELAY = 1.0, 10.0  # seconds before a restart; the delay doubles in between

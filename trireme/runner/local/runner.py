@@ -13,19 +13,19 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trireme.components.errors import Cancelled, JobFailed
-from trireme.components.signals import from_a_terminal, handled
-from trireme.components.training import hangs
-from trireme.components.training.failed_replica import TimeLimitReached, last_lines
-from trireme.components.training.incidents import FailedAttempt
-from trireme.components.training.local import environment, policy
-from trireme.components.training.local.hang_watch import HangWatch
-from trireme.components.training.local.isolation import Isolated
-from trireme.components.training.local.manifest import Job, read
-from trireme.components.training.local.network import Loopback
-from trireme.components.training.local.pod import starts
-from trireme.components.training.local.replica import Ended, Event, Replica
-from trireme.components.training.timeline import NAME, Timeline
+from trireme.errors import Cancelled, JobFailed
+from trireme.observers import hangs
+from trireme.observers.incidents import FailedAttempt
+from trireme.observers.timeline import NAME, Timeline
+from trireme.process.signals import from_a_terminal, handled
+from trireme.runner.failed_replica import TimeLimitReached, last_lines
+from trireme.runner.local import environment, policy
+from trireme.runner.local.hang_watch import HangWatch
+from trireme.runner.local.isolation import Isolated
+from trireme.runner.local.manifest import Job, read
+from trireme.runner.local.network import Loopback
+from trireme.runner.local.pod import starts
+from trireme.runner.local.replica import Ended, Event, Replica
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
 HURRY = 3.0  # seconds that they get when they are told to, as what they would save is not needed

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from trireme.components.training.local.usage import tree
+from trireme.runner.local.usage import tree
 
 MOST = 16  # processes of a replica that are looked at
 ANSWER_LIMIT = 10.0  # seconds for each

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from trireme.components.training.local import supervisor
+from trireme.runner.local import supervisor
 
 PIPE = 1 << 20  # bytes that a program may be ahead of who reads them; more need privileges
 KILLING = 10.0  # seconds for processes to end that are killed; one that waits for a disk does not

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.components.training.preflight.replica import host
+from trireme.observers.preflight.replica import host
 
 SPAN = 1.0  # seconds over which the use of processors is measured
 ANSWER_LIMIT = 10.0  # seconds for nvidia-smi, which is slow where its driver is

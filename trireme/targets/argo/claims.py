@@ -5,9 +5,9 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.pipelines.targets.argo.expressions import Value, document, name_value, parameter
-from trireme.pipelines.targets.argo.refusals import NotOnArgo
-from trireme.pipelines.targets.argo.templates import Call
+from trireme.targets.argo.expressions import Value, document, name_value, parameter
+from trireme.targets.argo.refusals import NotOnArgo
+from trireme.targets.argo.templates import Call
 
 CREATE, DELETE = "argostub/createpvc", "argostub/deletepvc"
 """The images that stand for them: https://github.com/kubeflow/pipelines/tree/master/kubernetes_platform"""

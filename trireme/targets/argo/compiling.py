@@ -6,25 +6,18 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate, models
 
-from trireme.components.errors import InputError
-from trireme.components.images import USER
-from trireme.components.whole_file import linked, write_whole
+from trireme.errors import InputError
+from trireme.files.whole_file import linked, write_whole
 from trireme.graph.graph import KUBERNETES, Graph
 from trireme.graph.model import ABSENT, Artifact, Parameter
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.argo import tracking
-from trireme.pipelines.targets.argo.dags import Dag
-from trireme.pipelines.targets.argo.expressions import (
-    Value,
-    encoded,
-    json_value,
-    member,
-    shown,
-    to_json,
-)
-from trireme.pipelines.targets.argo.pod import WORKSPACE_VOLUME
-from trireme.pipelines.targets.argo.refusals import NotOnArgo, only
-from trireme.pipelines.targets.argo.templates import Templates, call_arguments
+from trireme.images import USER
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets.argo import tracking
+from trireme.targets.argo.dags import Dag
+from trireme.targets.argo.expressions import Value, encoded, json_value, member, shown, to_json
+from trireme.targets.argo.pod import WORKSPACE_VOLUME
+from trireme.targets.argo.refusals import NotOnArgo, only
+from trireme.targets.argo.templates import Templates, call_arguments
 
 ENTRYPOINT = "main"
 SERVICE_ACCOUNT = "trireme"

@@ -5,10 +5,10 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.components.kubernetes.owner import POD_NAME
 from trireme.graph.placeholders import pieces
-from trireme.pipelines.targets.argo import pod as pods
-from trireme.pipelines.targets.argo.expressions import (
+from trireme.kubernetes.owner import POD_NAME
+from trireme.targets.argo import pod as pods
+from trireme.targets.argo.expressions import (
     EXECUTOR_OUTPUT,
     NOTHING,
     document,
@@ -16,9 +16,9 @@ from trireme.pipelines.targets.argo.expressions import (
     manifest,
     word,
 )
-from trireme.pipelines.targets.argo.placeholders import WORKSPACE
-from trireme.pipelines.targets.argo.steps import FILE, OUTPUTS, Container
-from trireme.pipelines.targets.argo.templates import declared, directory_input
+from trireme.targets.argo.placeholders import WORKSPACE
+from trireme.targets.argo.steps import FILE, OUTPUTS, Container
+from trireme.targets.argo.templates import declared, directory_input
 
 CACHE, CACHED_FOR = "trireme-cache", "720h"
 """The ConfigMap that holds the outputs of steps with a cache key, and how long they count."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.components.errors import InputError
-from trireme.pipelines.schedules.cron import EVERY_DAY, EVERY_WEEKDAY, listed, parse
-from trireme.pipelines.schedules.schedule import LATEST, Schedule
-from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION
+from trireme.errors import InputError
+from trireme.schedules.cron import EVERY_DAY, EVERY_WEEKDAY, listed, parse
+from trireme.schedules.schedule import LATEST, Schedule
+from trireme.targets.argo.compiling import PIPELINE, VERSION
 
 ANNOTATION = "trireme/schedule"
 """The annotation that says what was asked for, and that Trireme has made the CronWorkflow."""

@@ -15,8 +15,8 @@ from trireme.graph.model import (
     Step,
     Task,
 )
-from trireme.pipelines.targets.argo import claims, containers, loops
-from trireme.pipelines.targets.argo.expressions import (
+from trireme.targets.argo import claims, containers, loops
+from trireme.targets.argo.expressions import (
     Value,
     constant,
     dag_output,
@@ -24,11 +24,11 @@ from trireme.pipelines.targets.argo.expressions import (
     parameter,
     to_value,
 )
-from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.refusals import NotOnArgo
-from trireme.pipelines.targets.argo.scope import Scope, condition, filled
-from trireme.pipelines.targets.argo.steps import Container
-from trireme.pipelines.targets.argo.templates import (
+from trireme.targets.argo.placeholders import DIRECTORY, IN_LOOP
+from trireme.targets.argo.refusals import NotOnArgo
+from trireme.targets.argo.scope import Scope, condition, filled
+from trireme.targets.argo.steps import Container
+from trireme.targets.argo.templates import (
     Call,
     Templates,
     absent_inputs,

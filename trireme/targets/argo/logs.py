@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.step_pods import WORKFLOW, node_of, untried
-from trireme.components.step_names import without_index
-from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.argo import workflows
-from trireme.pipelines.targets.argo.workflows import Workflow
-from trireme.pipelines.targets.base import ENDED, OnLine
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.step_pods import WORKFLOW, node_of, untried
+from trireme.step_names import without_index
+from trireme.targets import pod_logs
+from trireme.targets.argo import workflows
+from trireme.targets.argo.workflows import Workflow
+from trireme.targets.base import ENDED, OnLine
 
 
 def logs(

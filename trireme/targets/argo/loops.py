@@ -5,19 +5,12 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.components.kubernetes.step_pods import ROUND
 from trireme.graph.model import Artifact, Constant
-from trireme.pipelines.targets.argo.expressions import (
-    Value,
-    encoded,
-    json_value,
-    output,
-    parameter,
-    to_json,
-)
-from trireme.pipelines.targets.argo.placeholders import DIRECTORY
-from trireme.pipelines.targets.argo.scope import as_json, as_text
-from trireme.pipelines.targets.argo.templates import (
+from trireme.kubernetes.step_pods import ROUND
+from trireme.targets.argo.expressions import Value, encoded, json_value, output, parameter, to_json
+from trireme.targets.argo.placeholders import DIRECTORY
+from trireme.targets.argo.scope import as_json, as_text
+from trireme.targets.argo.templates import (
     Call,
     call_arguments,
     directory_input,

@@ -1,6 +1,6 @@
 """What stands on Argo for kfp's placeholders that every task may have."""
 
-from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value
+from trireme.targets.argo.expressions import Constant, Value, name_value
 
 WORKSPACE = "/kfp-workspace"
 """Where every step finds the run workspace; the name is kfp's."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.components.json_values import whole
-from trireme.pipelines.targets.argo.expressions import Constant, Value, name_value, native, to_value
-from trireme.pipelines.targets.argo.placeholders import WORKSPACE
-from trireme.pipelines.targets.argo.refusals import NotOnArgo, only
-from trireme.pipelines.targets.argo.steps import Container
+from trireme.targets.argo.expressions import Constant, Value, name_value, native, to_value
+from trireme.targets.argo.placeholders import WORKSPACE
+from trireme.targets.argo.refusals import NotOnArgo, only
+from trireme.targets.argo.steps import Container
+from trireme.text.json_values import whole
 
 WORKSPACE_VOLUME = "workspace"
 

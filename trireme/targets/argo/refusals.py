@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 
 class NotOnArgo(InputError):

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.components.kubernetes.resources import Resource
-from trireme.components.say import say
-from trireme.pipelines.schedules import plans
-from trireme.pipelines.schedules.plans import CheckedSchedule
-from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
-from trireme.pipelines.targets.argo import compiling, cron_workflows, workflows
-from trireme.pipelines.targets.argo.compiling import VERSION
-from trireme.pipelines.targets.argo.cron_workflows import ANNOTATION, CronWorkflow
-from trireme.pipelines.targets.argo.workflows import TEMPLATES
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, NotFound
+from trireme.kubernetes.resources import Resource
+from trireme.schedules import plans
+from trireme.schedules.plans import CheckedSchedule
+from trireme.schedules.schedule import LATEST, PINNED, Schedule
+from trireme.targets.argo import compiling, cron_workflows, workflows
+from trireme.targets.argo.compiling import VERSION
+from trireme.targets.argo.cron_workflows import ANNOTATION, CronWorkflow
+from trireme.targets.argo.workflows import TEMPLATES
+from trireme.text.say import say
 
 CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
 

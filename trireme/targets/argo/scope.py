@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph import model
 from trireme.graph.model import ABSENT, InputOf, OutputOf, StatusOf
 from trireme.graph.placeholders import keyed, pieces
-from trireme.pipelines.targets.argo.expressions import (
+from trireme.targets.argo.expressions import (
     Constant,
     Output,
     Value,
@@ -19,8 +19,8 @@ from trireme.pipelines.targets.argo.expressions import (
     quoted,
     to_value,
 )
-from trireme.pipelines.targets.argo.placeholders import everywhere
-from trireme.pipelines.targets.argo.refusals import NotOnArgo
+from trireme.targets.argo.placeholders import everywhere
+from trireme.targets.argo.refusals import NotOnArgo
 
 _TEXT = "type(#) == 'string' ? # : toJson(#)"
 

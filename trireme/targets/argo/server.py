@@ -13,12 +13,12 @@ from hera.exceptions import Forbidden, HeraException, Unauthorized
 from hera.workflows.models import WorkflowRetryRequest
 from hera.workflows.service import WorkflowsService
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Refused
-from trireme.components.kubernetes.resources import WORKFLOWS, Resource
-from trireme.pipelines.targets import workspaces
-from trireme.pipelines.targets.argo import workflows
+from trireme.errors import InputError, TriremeError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Refused
+from trireme.kubernetes.resources import WORKFLOWS, Resource
+from trireme.targets import workspaces
+from trireme.targets.argo import workflows
 
 PATIENCE = 30.0  # seconds for an answer
 # Argo takes an exit handler that has succeeded for done, and would leave the run open.

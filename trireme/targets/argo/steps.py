@@ -13,7 +13,7 @@ from trireme.graph import model
 from trireme.graph.model import ABSENT, EXECUTOR_INPUT, Parameter
 from trireme.graph.placeholders import Keyed, keyed, pieces, words
 from trireme.graph.reading import source_of
-from trireme.pipelines.targets.argo.expressions import (
+from trireme.targets.argo.expressions import (
     Constant,
     Output,
     Value,
@@ -29,15 +29,10 @@ from trireme.pipelines.targets.argo.expressions import (
     word,
     word_tag,
 )
-from trireme.pipelines.targets.argo.placeholders import (
-    ARTIFACTS,
-    DIRECTORY,
-    IN_LOOP,
-    everywhere,
-)
-from trireme.pipelines.targets.argo.refusals import NotOnArgo
-from trireme.pipelines.targets.argo.scope import Scope
-from trireme.pipelines.targets.argo.templates import Call, inner_directory
+from trireme.targets.argo.placeholders import ARTIFACTS, DIRECTORY, IN_LOOP, everywhere
+from trireme.targets.argo.refusals import NotOnArgo
+from trireme.targets.argo.scope import Scope
+from trireme.targets.argo.templates import Call, inner_directory
 
 FILE = "executor_output.json"
 """What kfp's executor leaves."""

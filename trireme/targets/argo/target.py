@@ -7,29 +7,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.checkout import bundle
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes import access
-from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
-from trireme.components.kubernetes.errors import Forbidden, Refused
-from trireme.components.kubernetes.resources import WORKFLOWS, Resource
-from trireme.components.last_words import LastWords
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training.cluster import checks
-from trireme.components.training.cluster.checks import Finding, Verdict
-from trireme.components.training.manifests.references import Needed
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets import waiting
-from trireme.pipelines.targets.argo import compiling, logs, server, tracking, workflows
-from trireme.pipelines.targets.argo.workflows import Node, Workflow
-from trireme.pipelines.targets.base import ENDED, OnLine, Step, Version
-from trireme.pipelines.targets.pod_logs import last_words
-from trireme.pipelines.targets.remote import Remote
+from trireme.code import bundle
+from trireme.errors import TriremeError
+from trireme.kubernetes import access
+from trireme.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.kubernetes.errors import Forbidden, Refused
+from trireme.kubernetes.resources import WORKFLOWS, Resource
+from trireme.last_words import LastWords
+from trireme.manifests.references import Needed
+from trireme.pipeline.pipeline import Pipeline
+from trireme.runner.cluster import checks
+from trireme.runner.cluster.checks import Finding, Verdict
+from trireme.targets import waiting
+from trireme.targets.argo import compiling, logs, server, tracking, workflows
+from trireme.targets.argo.workflows import Node, Workflow
+from trireme.targets.base import ENDED, OnLine, Step, Version
+from trireme.targets.pod_logs import last_words
+from trireme.targets.remote import Remote
+from trireme.tracking.environment import SECRET
 
 if TYPE_CHECKING:
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.planning import Plan
-    from trireme.pipelines.targets.argo.schedules import ArgoSchedules
+    from trireme.planning import Plan
+    from trireme.targets.argo.schedules import ArgoSchedules
+    from trireme.terminal.console import Console
 
 TASK_RESULTS = Resource("argoproj.io", "v1alpha1", "workflowtaskresults")
 """In which Argo's own container of a step says what it has left."""
@@ -138,7 +138,7 @@ class Argo(Remote[Workflow]):
         return name, ""
 
     def schedules(self) -> "ArgoSchedules":
-        from trireme.pipelines.targets.argo.schedules import ArgoSchedules
+        from trireme.targets.argo.schedules import ArgoSchedules
 
         return ArgoSchedules(self._cluster, self._service_account)
 

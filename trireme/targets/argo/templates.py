@@ -8,13 +8,13 @@ from typing import Any
 
 from hera.workflows import models
 
-from trireme.components.json_values import whole
 from trireme.graph import model
 from trireme.graph.graph import Graph
 from trireme.graph.model import ABSENT
-from trireme.pipelines.targets.argo.expressions import Value, encoded, shown
-from trireme.pipelines.targets.argo.placeholders import DIRECTORY, IN_LOOP
-from trireme.pipelines.targets.argo.refusals import NotOnArgo
+from trireme.targets.argo.expressions import Value, encoded, shown
+from trireme.targets.argo.placeholders import DIRECTORY, IN_LOOP
+from trireme.targets.argo.refusals import NotOnArgo
+from trireme.text.json_values import whole
 
 LOST = (
     "!(lastRetry.message contains 'deadline') && (lastRetry.status == 'Error' || "

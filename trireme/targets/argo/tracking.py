@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from hera.workflows import models
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import Forbidden
-from trireme.components.kubernetes.resources import SECRETS
-from trireme.components.tracking.environment import SECRET
-from trireme.components.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
 from trireme.graph.model import Parameter
-from trireme.pipelines.targets.argo.expressions import Value, member, native, to_json
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import Forbidden
+from trireme.kubernetes.resources import SECRETS
+from trireme.targets.argo.expressions import Value, member, native, to_json
+from trireme.tracking.environment import SECRET
+from trireme.tracking.runs import PARAMETERS, PIPELINE, RUN, TEXTS
 
 
 def add(

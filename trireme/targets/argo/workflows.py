@@ -10,17 +10,17 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.components.kubernetes.resources import WORKFLOWS, Resource
-from trireme.components.kubernetes.step_pods import turns, untried
-from trireme.components.step_names import in_a_loop
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets import workflow_nodes
-from trireme.pipelines.targets.argo.compiling import PIPELINE, VERSION, as_given
-from trireme.pipelines.targets.argo.expressions import EXECUTOR_OUTPUT
-from trireme.pipelines.targets.base import Run, Step
+from trireme.errors import InputError
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, NotFound
+from trireme.kubernetes.resources import WORKFLOWS, Resource
+from trireme.kubernetes.step_pods import turns, untried
+from trireme.pipeline.pipeline import Pipeline
+from trireme.step_names import in_a_loop
+from trireme.targets import workflow_nodes
+from trireme.targets.argo.compiling import PIPELINE, VERSION, as_given
+from trireme.targets.argo.expressions import EXECUTOR_OUTPUT
+from trireme.targets.base import Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # of any object

@@ -6,11 +6,11 @@ https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/v2/driver/resolve.
 
 from pathlib import Path
 
-from trireme.components.errors import InputError
+from trireme.compiling import ir
+from trireme.errors import InputError
 from trireme.graph.graph import Graph
 from trireme.graph.model import Importer, groups
-from trireme.pipelines.compiling import ir
-from trireme.pipelines.pipeline import Pipeline
+from trireme.pipeline.pipeline import Pipeline
 
 
 def write(pipeline: Pipeline, directory: Path) -> Path:

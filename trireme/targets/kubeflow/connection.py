@@ -9,13 +9,13 @@ from typing import Any
 
 from urllib3.exceptions import HTTPError
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes import credentials
-from trireme.components.kubernetes.connection import PASSING, PATIENCE_OF_A_PERSON, UNSAID
-from trireme.components.kubernetes.errors import Refused, Unauthorized, Unavailable
-from trireme.components.patience import Pauses
-from trireme.pipelines.targets.kubeflow import KUBEFLOW, refusals
-from trireme.pipelines.targets.kubeflow.client import ApiException, Client, Server
+from trireme.errors import InputError
+from trireme.kubernetes import credentials
+from trireme.kubernetes.connection import PASSING, PATIENCE_OF_A_PERSON, UNSAID
+from trireme.kubernetes.errors import Refused, Unauthorized, Unavailable
+from trireme.process.patience import Pauses
+from trireme.targets.kubeflow import KUBEFLOW, refusals
+from trireme.targets.kubeflow.client import ApiException, Client, Server
 
 TIMEOUT = (10.0, 60.0)  # seconds: to connect, and between two bytes of an answer
 

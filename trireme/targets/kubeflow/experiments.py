@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import AlreadyThere
-from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.errors import InputError
+from trireme.kubernetes.errors import AlreadyThere
+from trireme.targets.kubeflow.connection import Connection
 
 NAME_LIMIT = 128  # letters of a name that Kubeflow Pipelines keeps
 

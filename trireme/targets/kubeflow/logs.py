@@ -7,9 +7,10 @@ https://github.com/kubeflow/pipelines/tree/2.17.0/backend/src/v2/compiler/argoco
 
 from collections.abc import Mapping
 
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.pods import failure
-from trireme.components.kubernetes.step_pods import (
+from trireme.graph.model import StepPath
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pods import failure
+from trireme.kubernetes.step_pods import (
     CONTAINER,
     driven_by,
     node_of,
@@ -18,10 +19,9 @@ from trireme.components.kubernetes.step_pods import (
     turns_of,
     untried,
 )
-from trireme.components.step_names import in_a_loop, is_of
-from trireme.graph.model import StepPath
-from trireme.pipelines.targets import pod_logs
-from trireme.pipelines.targets.kubeflow.reading import Run
+from trireme.step_names import in_a_loop, is_of
+from trireme.targets import pod_logs
+from trireme.targets.kubeflow.reading import Run
 
 RUN = "pipeline/runid"
 

@@ -16,10 +16,10 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from trireme.components.kubernetes.pods import moment
-from trireme.components.kubernetes.step_pods import iteration
 from trireme.graph.model import StepPath
-from trireme.pipelines.targets.workflow_nodes import nodes
+from trireme.kubernetes.pods import moment
+from trireme.kubernetes.step_pods import iteration
+from trireme.targets.workflow_nodes import nodes
 
 _STATES = {
     "Pending": "PENDING",

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 
 # https://github.com/kubeflow/pipelines/blob/2.17.0/backend/src/common/util/parameter_formatter.go
 _MACRO = re.compile(r"\[\[(RunUUID|ScheduledTime|CurrentTime|Index)\b.*?\]\]")

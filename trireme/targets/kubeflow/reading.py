@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trireme.components.step_names import in_a_loop
 from trireme.graph.model import StepPath
-from trireme.pipelines.targets import base
-from trireme.pipelines.targets.base import Step
-from trireme.pipelines.targets.kubeflow import nodes
-from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.step_names import in_a_loop
+from trireme.targets import base
+from trireme.targets.base import Step
+from trireme.targets.kubeflow import nodes
+from trireme.targets.kubeflow.connection import Connection
 
 WORDS = {
     "PENDING": "pending",

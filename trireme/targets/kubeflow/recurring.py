@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from trireme.components.errors import InputError
-from trireme.pipelines.schedules.schedule import LATEST, Schedule
-from trireme.pipelines.targets.kubeflow import experiments
-from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.errors import InputError
+from trireme.schedules.schedule import LATEST, Schedule
+from trireme.targets.kubeflow import experiments
+from trireme.targets.kubeflow.connection import Connection
 
 DESCRIPTION_LIMIT = 255  # letters that Kubeflow Pipelines keeps
 

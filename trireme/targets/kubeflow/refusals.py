@@ -1,6 +1,6 @@
 """What Kubeflow Pipelines says no with, as errors of one sentence."""
 
-from trireme.components.kubernetes.errors import (
+from trireme.kubernetes.errors import (
     AlreadyThere,
     Invalid,
     NotFound,
@@ -8,7 +8,7 @@ from trireme.components.kubernetes.errors import (
     Unauthorized,
     object_of,
 )
-from trireme.pipelines.targets.kubeflow.client import ApiException
+from trireme.targets.kubeflow.client import ApiException
 
 
 def refusal(error: ApiException, host: str) -> Refused:

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from trireme.components.errors import InputError, TriremeError, first_line
-from trireme.components.kubernetes.connection import Cluster
-from trireme.components.kubernetes.errors import NotFound
-from trireme.components.kubernetes.resources import PODS, WORKFLOWS
-from trireme.components.kubernetes.step_pods import WORKFLOW, node_of
-from trireme.pipelines.targets import workspaces
-from trireme.pipelines.targets.kubeflow import runs
-from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.logs import RUN
-from trireme.pipelines.targets.kubeflow.reading import Run
+from trireme.errors import InputError, TriremeError, first_line
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import NotFound
+from trireme.kubernetes.resources import PODS, WORKFLOWS
+from trireme.kubernetes.step_pods import WORKFLOW, node_of
+from trireme.targets import workspaces
+from trireme.targets.kubeflow import runs
+from trireme.targets.kubeflow.connection import Connection
+from trireme.targets.kubeflow.logs import RUN
+from trireme.targets.kubeflow.reading import Run
 
 HOOK = ".onExit"
 """What the names of an exit handler's nodes have after that of its task."""

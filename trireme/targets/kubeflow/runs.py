@@ -3,16 +3,16 @@
 import re
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import Invalid, NotFound
-from trireme.components.tracking.environment import SECRET
+from trireme.errors import InputError
 from trireme.graph.model import StepPath
 from trireme.graph.reading import paths_of
-from trireme.pipelines.targets.base import ENDED
-from trireme.pipelines.targets.kubeflow import experiments, reading
-from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.reading import Run
-from trireme.pipelines.targets.kubeflow.uploading import Version
+from trireme.kubernetes.errors import Invalid, NotFound
+from trireme.targets.base import ENDED
+from trireme.targets.kubeflow import experiments, reading
+from trireme.targets.kubeflow.connection import Connection
+from trireme.targets.kubeflow.reading import Run
+from trireme.targets.kubeflow.uploading import Version
+from trireme.tracking.environment import SECRET
 
 LIMIT = 20  # runs that are listed
 

@@ -13,21 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from trireme.components.errors import InputError
-from trireme.components.kubernetes.errors import NotFound
-from trireme.components.tracking.environment import SECRET
-from trireme.pipelines.schedules import cron, plans
-from trireme.pipelines.schedules.schedule import LATEST, PINNED, Schedule
-from trireme.pipelines.targets.kubeflow import (
-    experiments,
-    parameters,
-    recurring,
-    trigger,
-    uploading,
-)
-from trireme.pipelines.targets.kubeflow.client import ORPHAN
-from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
+from trireme.errors import InputError
+from trireme.kubernetes.errors import NotFound
+from trireme.schedules import cron, plans
+from trireme.schedules.schedule import LATEST, PINNED, Schedule
+from trireme.targets.kubeflow import experiments, parameters, recurring, trigger, uploading
+from trireme.targets.kubeflow.client import ORPHAN
+from trireme.targets.kubeflow.connection import Connection
+from trireme.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
+from trireme.tracking.environment import SECRET
 
 WITHOUT_THE_PLUGIN = (
     f"Kubeflow's MLflow plugin does not record its runs, which would lose their parameters; the "

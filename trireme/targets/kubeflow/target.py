@@ -8,19 +8,17 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.checkout import bundle
-from trireme.components.errors import TriremeError
-from trireme.components.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
-from trireme.components.kubernetes.resources import WORKFLOWS
-from trireme.components.last_words import LastWords
-from trireme.components.say import say
-from trireme.components.tracking.environment import SECRET
-from trireme.components.training.manifests.references import Needed
+from trireme.code import bundle
+from trireme.errors import TriremeError
 from trireme.graph.model import StepPath
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets import pod_logs, waiting
-from trireme.pipelines.targets.base import ENDED, OnLine, Step, Version
-from trireme.pipelines.targets.kubeflow import (
+from trireme.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
+from trireme.kubernetes.resources import WORKFLOWS
+from trireme.last_words import LastWords
+from trireme.manifests.references import Needed
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets import pod_logs, waiting
+from trireme.targets.base import ENDED, OnLine, Step, Version
+from trireme.targets.kubeflow import (
     KUBEFLOW,
     compiling,
     experiments,
@@ -32,15 +30,17 @@ from trireme.pipelines.targets.kubeflow import (
     runs,
     uploading,
 )
-from trireme.pipelines.targets.kubeflow.client import Server
-from trireme.pipelines.targets.kubeflow.connection import Connection
-from trireme.pipelines.targets.kubeflow.reading import Run
-from trireme.pipelines.targets.remote import Remote
+from trireme.targets.kubeflow.client import Server
+from trireme.targets.kubeflow.connection import Connection
+from trireme.targets.kubeflow.reading import Run
+from trireme.targets.remote import Remote
+from trireme.text.say import say
+from trireme.tracking.environment import SECRET
 
 if TYPE_CHECKING:
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.planning import Plan
-    from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+    from trireme.planning import Plan
+    from trireme.targets.kubeflow.schedules import KubeflowSchedules
+    from trireme.terminal.console import Console
 
 MANY = 80  # nodes of a run, above which Argo may pack them; the built-in pipelines have fewer
 PATIENCE_FOR_RESULTS = 5.0  # seconds that an API server may be away; it is a help, and no more
@@ -229,7 +229,7 @@ class Kubeflow(Remote[Run]):
         return run.name, retrying.retry(self.connection, connect, run)
 
     def schedules(self) -> "KubeflowSchedules":
-        from trireme.pipelines.targets.kubeflow.schedules import KubeflowSchedules
+        from trireme.targets.kubeflow.schedules import KubeflowSchedules
 
         return KubeflowSchedules(lambda: self.connection, self._time_zone)
 

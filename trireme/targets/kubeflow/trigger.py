@@ -13,15 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from zoneinfo import ZoneInfo
 
-from trireme.components.errors import InputError
-from trireme.pipelines.schedules.cron import (
-    EVERY_DAY,
-    EVERY_MONTH,
-    EVERY_WEEKDAY,
-    Cron,
-    listed,
-    parse,
-)
+from trireme.errors import InputError
+from trireme.schedules.cron import EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY, Cron, listed, parse
 
 A_DAY = 24 * 60  # minutes
 HORIZON = 366 * 24  # hours ahead in which two zones are compared

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trireme.components.checkout.command import git
-from trireme.components.kubernetes.errors import AlreadyThere, NotFound
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets import base
-from trireme.pipelines.targets.kubeflow import compiling
-from trireme.pipelines.targets.kubeflow.connection import Connection
+from trireme.code.command import git
+from trireme.kubernetes.errors import AlreadyThere, NotFound
+from trireme.pipeline.pipeline import Pipeline
+from trireme.targets import base
+from trireme.targets.kubeflow import compiling
+from trireme.targets.kubeflow.connection import Connection
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where Trireme's own source is, or the packages that it is installed among."""

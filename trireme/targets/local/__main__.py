@@ -2,12 +2,12 @@
 
 import sys
 
-from trireme.components import extras
-from trireme.components.errors import TriremeError, first_line
-from trireme.components.home import home
-from trireme.components.signals import Interrupted, from_a_terminal, handled, interrupt
-from trireme.components.tracking.environment import separate_login
-from trireme.pipelines.targets.local.runs import CONSOLE, Record
+from trireme.errors import TriremeError, first_line
+from trireme.files.home import home
+from trireme.process import extras
+from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.targets.local.runs import CONSOLE, Record
+from trireme.tracking.environment import separate_login
 
 
 def main(name: str) -> None:
@@ -16,8 +16,8 @@ def main(name: str) -> None:
     state, error = "FAILED", None
     try:
         with handled(interrupt, from_a_terminal()), extras.explained():
-            from trireme.pipelines.console import Console  # kfp takes a second
-            from trireme.pipelines.targets.local import running
+            from trireme.targets.local import running
+            from trireme.terminal.console import Console  # kfp takes a second
 
             pipeline, arguments = running.prepared(record.directory)
             console = Console(sys.stdout)

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from trireme.components.errors import InputError
+from trireme.errors import InputError
 from trireme.graph.graph import Graph
 from trireme.graph.model import Importer
-from trireme.pipelines.targets.local import containers
+from trireme.targets.local import containers
 
 _THERE = "; or run it with --target kfp or --target argo"
 

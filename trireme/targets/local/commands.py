@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.json_values import whole
+from trireme.errors import InputError, TriremeError
 from trireme.graph import values
 from trireme.graph.model import ABSENT, EXECUTOR_INPUT
 from trireme.graph.placeholders import Keyed, keyed, pieces, words
-from trireme.pipelines.targets.local import containers
-from trireme.pipelines.targets.local.engine import Call, Place, Values
+from trireme.targets.local import containers
+from trireme.targets.local.engine import Call, Place, Values
+from trireme.text.json_values import whole
 
 OUTPUT = "executor_output.json"
 """What kfp's executor leaves in the folder of a step."""

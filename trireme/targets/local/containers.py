@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
-from trireme.components.errors import InputError
-from trireme.components.variables import expand
+from trireme.errors import InputError
+from trireme.text.variables import expand
 
 ENGINES = ("podman", "docker")
 PATIENCE = 20.0  # seconds for an answer

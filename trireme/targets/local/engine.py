@@ -23,8 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import InputError, StepFailed, TriremeError
-from trireme.components.processes import limit_reached
+from trireme.errors import InputError, StepFailed, TriremeError
 from trireme.graph import values
 from trireme.graph.conditions import holds
 from trireme.graph.graph import Graph
@@ -43,6 +42,7 @@ from trireme.graph.model import (
     Task,
 )
 from trireme.graph.placeholders import keyed
+from trireme.process.processes import limit_reached
 
 SUCCEEDED, FAILED, SKIPPED = "SUCCEEDED", "FAILED", "SKIPPED"
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from trireme.components.dataset.cache_entry import forget_tree, last_used
-from trireme.components.home import home
-from trireme.components.training.local import jobs
-from trireme.pipelines.targets.base import Prunable
-from trireme.pipelines.targets.local import runs, unsent
+from trireme.data.cache_entry import forget_tree, last_used
+from trireme.files.home import home
+from trireme.runner.local import jobs
+from trireme.targets.base import Prunable
+from trireme.targets.local import runs, unsent
 
 LATELY = 3600.0  # seconds after its last use in which a run may be about to use something
 
@@ -52,7 +52,7 @@ def prunable(
 
 def _records(before: float, gone: set[Path]) -> list[Prunable]:
     """Returns MLflow's records of runs that are gone, or about to go."""
-    from trireme.components.tracking import old_records
+    from trireme.tracking import old_records
 
     kept = {folder.name for folder in _folders(home() / "runs") if folder not in gone}
     return [

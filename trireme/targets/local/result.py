@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trireme.components.errors import TrackingUnavailable, TriremeError
-from trireme.components.finish import outcome
-from trireme.pipelines.targets.local import runs
+from trireme.errors import TrackingUnavailable, TriremeError
+from trireme.finish import outcome
+from trireme.targets.local import runs
 
 if TYPE_CHECKING:
-    from trireme.pipelines.console import Console
+    from trireme.terminal.console import Console
 
 
 @dataclass

@@ -12,26 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trireme.components import kept_record
-from trireme.components.checkout import snapshot
-from trireme.components.errors import InputError, TrackingUnavailable, TriremeError
-from trireme.components.file_lock import FileLock, is_held
-from trireme.components.finish import outcome, webhook
-from trireme.components.home import home, make_home, unwritable
-from trireme.components.processes import check_proc, cpus, limit_reached
-from trireme.components.secrets import given
-from trireme.components.signals import Interrupted, from_a_terminal, handled
-from trireme.components.tracking import client, journal, store
-from trireme.components.tracking.pipeline_run import PipelineRun
+from trireme.code import snapshot
+from trireme.credentials.secrets import given
+from trireme.errors import InputError, TrackingUnavailable, TriremeError
+from trireme.files import kept_record
+from trireme.files.file_lock import FileLock, is_held
+from trireme.files.home import home, make_home, unwritable
+from trireme.finish import outcome, webhook
 from trireme.graph import writing
-from trireme.pipelines import catalog
-from trireme.pipelines.console import Console
-from trireme.pipelines.pipeline import Pipeline
-from trireme.pipelines.targets.local import checking, unsent
-from trireme.pipelines.targets.local import runs as local_runs
-from trireme.pipelines.targets.local.engine import Engine
-from trireme.pipelines.targets.local.result import Result
-from trireme.pipelines.targets.local.steps import Steps
+from trireme.pipeline import catalog
+from trireme.pipeline.pipeline import Pipeline
+from trireme.process.processes import check_proc, cpus, limit_reached
+from trireme.process.signals import Interrupted, from_a_terminal, handled
+from trireme.targets.local import checking, unsent
+from trireme.targets.local import runs as local_runs
+from trireme.targets.local.engine import Engine
+from trireme.targets.local.result import Result
+from trireme.targets.local.steps import Steps
+from trireme.terminal.console import Console
+from trireme.tracking import client, journal, store
+from trireme.tracking.pipeline_run import PipelineRun
 
 AT_ONCE = "at-once.json"
 """How many steps of a run run at the same time, in its directory; null: as there are CPUs."""

@@ -16,18 +16,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components import file_lock, kept_record, progress
-from trireme.components.errors import InputError, TriremeError
-from trireme.components.file_lock import FileLock
-from trireme.components.home import home
-from trireme.components.patience import wait_for
-from trireme.components.processes import born, process_of
-from trireme.components.step_names import is_of
-from trireme.components.tracking import journal
-from trireme.components.training import events
-from trireme.components.training.lines import forward_lines
-from trireme.components.whole_file import write_whole
-from trireme.pipelines.targets.base import Run
+from trireme import progress
+from trireme.errors import InputError, TriremeError
+from trireme.files import event_files as events
+from trireme.files import file_lock, kept_record
+from trireme.files.file_lock import FileLock
+from trireme.files.home import home
+from trireme.files.whole_file import write_whole
+from trireme.process.patience import wait_for
+from trireme.process.processes import born, process_of
+from trireme.runner.lines import forward_lines
+from trireme.step_names import is_of
+from trireme.targets.base import Run
+from trireme.tracking import journal
 
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled
@@ -279,7 +280,7 @@ def find(name: str, *, is_held: bool = False) -> LocalRun:
 
 def start(directory: Path) -> None:
     """Starts a process that runs what has been prepared; it goes on when this one ends."""
-    command = [sys.executable, "-P", "-m", "trireme.pipelines.targets.local", directory.name]
+    command = [sys.executable, "-P", "-m", "trireme.targets.local", directory.name]
     inherited = {name: value for name, value in os.environ.items() if name not in OF_A_NOTEBOOK}
     with (directory / CONSOLE).open("wb") as output:
         process = subprocess.Popen(

@@ -6,38 +6,36 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme.components.checkout import builtin
-from trireme.components.home import TRACKER
-from trireme.components.images import PYTORCH
-from trireme.components.processes import Used, reap
-from trireme.components.step_names import TRIAL
-from trireme.components.training.local.supervised import supervised
-from trireme.pipelines.targets.local.warm import Forked, Warm, is_for
+from trireme.files.home import TRACKER
+from trireme.frameworks import FRAMEWORKS
+from trireme.images import PYTORCH
+from trireme.process.processes import Used, reap
+from trireme.runner.local.supervised import supervised
+from trireme.step_names import TRIAL
+from trireme.targets.local.warm import Forked, Warm, is_for
 
 GRACE = 40.0  # seconds a step gets to end when the run is stopped, its replicas included
 
 Process = subprocess.Popen[bytes] | Forked
 
-_OURS = "from trireme.components.step import step"
+_OURS = "from trireme.tracked_step import step"
 """What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _LOADED = (
     *("kfp.dsl.executor", "kfp.dsl.kfp_config", "argparse"),  # for kfp.dsl.executor_main
-    *("trireme.components.step", "trireme.components.training.launch"),
+    *("trireme.tracked_step", "trireme.runner.launch"),
 )
 _OF_TRIALS = (
     *_LOADED,
-    *("numpy.random", "trireme.components.evaluation.evaluate"),
-    *("trireme.components.packages.use", "trireme.components.training.local.runner"),
-    *("trireme.components.training.local.installed", "trireme.components.sweep.sharing"),
-    *("trireme.components.sweep.run_trial", "trireme.components.sweep.study"),
+    *("numpy.random", "trireme.evaluation.evaluate"),
+    *("trireme.packages.use", "trireme.runner.local.runner"),
+    *("trireme.runner.local.installed", "trireme.sweep.sharing"),
+    *("trireme.sweep.run_trial", "trireme.sweep.study"),
 )
 _WITH_TORCH = (*_OF_TRIALS, "torch", "torch._dynamo")
 _USE_TORCH = ("evaluate", "export", TRIAL)
 """What is loaded once for all steps of ours, for trials that are the user's programs alone, and for
 steps that use the framework."""
-
-_TRAINERS = f"{builtin.PLACE}/pytorch/"
 
 _PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
 
@@ -63,8 +61,8 @@ def modules_of(
         image = str(given.get(computed[1], ""))
     function = command[command.index("--function_to_execute") + 1]
     has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
-    # What it starts are forks of it then, see ``components.training.local.forked``.
-    is_trainer = str(given.get("entrypoint")).startswith(_TRAINERS)
+    # What it starts are forks of it then, see ``runner.local.forked``.
+    is_trainer = FRAMEWORKS["pytorch"].has_trainer(str(given.get("entrypoint")))
     has_torch |= function == "train" and is_trainer
     if function == TRIAL and not is_trainer and "entrypoint" in (given.get("evaluation") or {}):
         return _OF_TRIALS

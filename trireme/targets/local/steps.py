@@ -15,33 +15,27 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from trireme.components import progress
-from trireme.components.errors import StepFailed, TriremeError
-from trireme.components.finish.failing import failure
-from trireme.components.home import TRACKER
-from trireme.components.processes import lack_of_memory, oom_kills
-from trireme.components.retraining import history
-from trireme.components.signals import interrupt
-from trireme.components.step_names import NAMED, STEP, in_a_loop
-from trireme.components.tracking import journal, registry
-from trireme.components.tracking.environment import announced
-from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.training.frameworks.base import WAITING
-from trireme.components.training.lines import blocks
+from trireme import progress
+from trireme.errors import StepFailed, TriremeError
+from trireme.files.home import TRACKER
+from trireme.finish.failing import failure
+from trireme.frameworks.base import WAITING
 from trireme.graph.graph import Graph
-from trireme.pipelines.console import Console
-from trireme.pipelines.engine_lines import KfpLines
-from trireme.pipelines.targets.local import commands, containers
-from trireme.pipelines.targets.local.engine import Call, Place, Ran, Values
-from trireme.pipelines.targets.local.result import Result
-from trireme.pipelines.targets.local.runs import LOG
-from trireme.pipelines.targets.local.starting import (
-    Process,
-    Starter,
-    is_ours,
-    modules_of,
-    wait_for,
-)
+from trireme.process.processes import lack_of_memory, oom_kills
+from trireme.process.signals import interrupt
+from trireme.retraining import history
+from trireme.runner.lines import blocks
+from trireme.step_names import NAMED, STEP, in_a_loop
+from trireme.targets.local import commands, containers
+from trireme.targets.local.engine import Call, Place, Ran, Values
+from trireme.targets.local.result import Result
+from trireme.targets.local.runs import LOG
+from trireme.targets.local.starting import Process, Starter, is_ours, modules_of, wait_for
+from trireme.terminal.console import Console
+from trireme.terminal.engine_lines import KfpLines
+from trireme.tracking import journal, registry
+from trireme.tracking.environment import announced
+from trireme.tracking.pipeline_run import PipelineRun
 
 LOOK = 0.5  # seconds between two looks how far a step is
 DONE = ".done"  # the mark of a step that has finished; no output is called so

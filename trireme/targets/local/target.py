@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.components.errors import TriremeError
-from trireme.components.home import home
-from trireme.components.processes import cpus
-from trireme.pipelines.targets.base import OnLine, Prunable, Step, Target
-from trireme.pipelines.targets.local import runs
-from trireme.pipelines.targets.local.runs import LocalRun
+from trireme.errors import TriremeError
+from trireme.files.home import home
+from trireme.process.processes import cpus
+from trireme.targets.base import OnLine, Prunable, Step, Target
+from trireme.targets.local import runs
+from trireme.targets.local.runs import LocalRun
 
 if TYPE_CHECKING:
-    from trireme.pipelines.console import Console
-    from trireme.pipelines.pipeline import Pipeline
-    from trireme.pipelines.planning import Plan
-    from trireme.pipelines.targets.local.result import Result
+    from trireme.pipeline.pipeline import Pipeline
+    from trireme.planning import Plan
+    from trireme.targets.local.result import Result
+    from trireme.terminal.console import Console
 
 
 class Local(Target[LocalRun]):
@@ -35,7 +35,7 @@ class Local(Target[LocalRun]):
         *,
         wait: bool,
     ) -> int:
-        from trireme.pipelines.targets.local import checking, running
+        from trireme.targets.local import checking, running
 
         checking.check(pipeline.graph)
         return _ended(running.run(pipeline, _absolute(arguments), name, console), console)
@@ -44,7 +44,7 @@ class Local(Target[LocalRun]):
         self, pipeline: "Pipeline", arguments: dict[str, Any], name: str, console: "Console"
     ) -> tuple[LocalRun, str]:
         """Starts a run in a process of its own; see ``Target``."""
-        from trireme.pipelines.targets.local import checking, running
+        from trireme.targets.local import checking, running
 
         checking.check(pipeline.graph)
         runs.start(running.prepare(pipeline, _absolute(arguments), name))
@@ -68,7 +68,7 @@ class Local(Target[LocalRun]):
         ]
 
     def outcome(self, run: LocalRun) -> dict[str, str]:
-        from trireme.components.finish import outcome
+        from trireme.finish import outcome
 
         return outcome.facts(run.workspace)
 
@@ -95,14 +95,14 @@ class Local(Target[LocalRun]):
 
     def resume(self, name: str, console: "Console") -> int:
         found = runs.find(name)
-        from trireme.pipelines.targets.local import running
+        from trireme.targets.local import running
 
         return _ended(running.resume(found, console), console)
 
     def prunable(
         self, before: float, keep: int, cache_limit: float | None = None, records: bool = False
     ) -> list[Prunable]:
-        from trireme.pipelines.targets.local import pruning
+        from trireme.targets.local import pruning
 
         return pruning.prunable(before, keep, cache_limit, records)
 
@@ -110,12 +110,12 @@ class Local(Target[LocalRun]):
         """Brings to MLflow what it lacks of any run; see ``Target``."""
         if not any(home().glob("unsent/*")):  # mostly, and then there is nothing to be loaded
             return True
-        from trireme.pipelines.targets.local import unsent
+        from trireme.targets.local import unsent
 
         return unsent.bring_all()
 
     def plan(self, plan: "Plan", pipeline: "Pipeline") -> "Plan":
-        from trireme.pipelines.targets.local import checking
+        from trireme.targets.local import checking
 
         checking.check(pipeline.graph)
         return replace(plan, at_once=min(plan.at_once, pipeline.at_once or cpus()))
@@ -123,7 +123,7 @@ class Local(Target[LocalRun]):
 
 def _absolute(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns arguments by which data are found from any folder, as ``reproduce`` has to."""
-    from trireme.components.dataset import uri
+    from trireme.data import uri
 
     return arguments | {
         name: uri.absolute(arguments[name])

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from trireme.components.errors import TrackingUnavailable, TriremeError
-from trireme.components.home import home
-from trireme.components.say import say
-from trireme.components.tracking import client, store
-from trireme.components.tracking.pipeline_run import PipelineRun
-from trireme.components.whole_file import write_whole
-from trireme.pipelines.targets.local import runs
+from trireme.errors import TrackingUnavailable, TriremeError
+from trireme.files.home import home
+from trireme.files.whole_file import write_whole
+from trireme.targets.local import runs
+from trireme.text.say import say
+from trireme.tracking import client, store
+from trireme.tracking.pipeline_run import PipelineRun
 
 ROOM = 1 << 20  # bytes without which nothing is begun
 LOCK = ".lock"
@@ -63,7 +63,7 @@ def bring(one: Unsent) -> None:
         TriremeError: It is away still, or refuses.
     """
     # The other way round as well: running.py brings older runs once it is done with its own.
-    from trireme.pipelines.targets.local.running import prepared
+    from trireme.targets.local.running import prepared
 
     run = runs.find(one.name)
     pipeline, arguments = prepared(run.directory)

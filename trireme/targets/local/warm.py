@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trireme.components.errors import exit_in_words
-from trireme.components.processes import Used, end_with, lack_of_memory, oom_kills, reap
-from trireme.components.training.local.supervised import widen
-from trireme.components.training.local.supervisor import supervise
+from trireme.errors import exit_in_words
+from trireme.process.processes import Used, end_with, lack_of_memory, oom_kills, reap
+from trireme.runner.local.supervised import widen
+from trireme.runner.local.supervisor import supervise
 
 EXECUTOR = "kfp.dsl.executor_main"
 SOURCE = 3  # where the step's function is in the command of kfp, a shell's that runs EXECUTOR

@@ -13,8 +13,8 @@ import threading
 import time
 from typing import Any, Mapping
 
-from trireme.components.training.preflight.replica.place import EACH, Place
-from trireme.components.training.preflight.replica.said import problem
+from trireme.observers.preflight.replica.place import EACH, Place
+from trireme.observers.preflight.replica.said import problem
 
 SMALL, MEDIUM, LARGE, LEAST = 4 << 10, 1 << 20, 64 << 20, 2 << 20  # bytes
 LARGE_TIME = 1.5  # seconds that the large one may take, as far as the links tell

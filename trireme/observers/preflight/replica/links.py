@@ -17,15 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trireme.components.training.preflight.replica.meeting import (
-    TRY,
-    WORD,
-    Meeting,
-    close,
-    listener,
-)
-from trireme.components.training.preflight.replica.place import STRIDES, Place
-from trireme.components.training.preflight.replica.said import Failed
+from trireme.observers.preflight.replica.meeting import TRY, WORD, Meeting, close, listener
+from trireme.observers.preflight.replica.place import STRIDES, Place
+from trireme.observers.preflight.replica.said import Failed
 
 PINGS = 8
 TIME = 0.7  # seconds in which each sends to another

@@ -14,18 +14,11 @@ import time
 from pathlib import Path
 from typing import Any, Mapping
 
-from trireme.components.training.preflight.replica import (
-    all_reduce,
-    collective,
-    host,
-    mpi,
-    said,
-    verdict,
-)
-from trireme.components.training.preflight.replica import place as places
-from trireme.components.training.preflight.replica.links import Links
-from trireme.components.training.preflight.replica.meeting import Hub, Meeting
-from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped
+from trireme.observers.preflight.replica import all_reduce, collective, host, mpi, said, verdict
+from trireme.observers.preflight.replica import place as places
+from trireme.observers.preflight.replica.links import Links
+from trireme.observers.preflight.replica.meeting import Hub, Meeting
+from trireme.observers.preflight.replica.said import FAILED, Failed, Skipped
 
 PASSED = ".trireme-preflight"
 """The file that says which job has passed: a replica that is started again goes on."""

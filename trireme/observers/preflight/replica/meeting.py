@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Any, Callable
 
-from trireme.components.training.preflight.replica.place import Place
-from trireme.components.training.preflight.replica.said import Failed, Skipped
+from trireme.observers.preflight.replica.place import Place
+from trireme.observers.preflight.replica.said import Failed, Skipped
 
 TRY = 3.0  # seconds that a connection may take
 PAUSE = 0.3  # seconds between two tries

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any, Mapping
 
-from trireme.components.training.preflight.replica import said
-from trireme.components.training.preflight.replica.place import EACH, YOUNG, lookup_error
-from trireme.components.training.preflight.replica.said import FAILED, Failed, Skipped
+from trireme.observers.preflight.replica import said
+from trireme.observers.preflight.replica.place import EACH, YOUNG, lookup_error
+from trireme.observers.preflight.replica.said import FAILED, Failed, Skipped
 
 PORT = 23456
 LIMIT = 360.0  # seconds for all of it, once the hosts are there, and EACH for each

@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Any, Mapping, NamedTuple
 
-from trireme.components.training.preflight.replica.said import Skipped, problem
+from trireme.observers.preflight.replica.said import Skipped, problem
 
 YOUNG = 20.0  # seconds that a name may take to be known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median, median_low
 from typing import Any, Iterator, NamedTuple
 
-from trireme.components.training.preflight.replica.said import problem
+from trireme.observers.preflight.replica.said import problem
 
 Record = dict  # of a replica, see main.py
 

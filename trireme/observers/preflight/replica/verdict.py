@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from trireme.components.training.preflight.replica import slow
-from trireme.components.training.preflight.replica.said import LADDER, problem
-from trireme.components.training.preflight.replica.slow import Record
+from trireme.observers.preflight.replica import slow
+from trireme.observers.preflight.replica.said import LADDER, problem
+from trireme.observers.preflight.replica.slow import Record
 
 
 def judge(records: list[Record], library: str) -> list[dict[str, Any]]:

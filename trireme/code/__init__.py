@@ -1,0 +1,1 @@
+"""Check out code: of git, a folder, or a bundle."""

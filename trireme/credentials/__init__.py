@@ -1,0 +1,1 @@
+"""Secrets, certificates, and what of them somebody else's program is not given."""

@@ -1,0 +1,1 @@
+"""Stage data where training reads it."""

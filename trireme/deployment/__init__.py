@@ -1,0 +1,1 @@
+"""Deploy a registered model, and put back what was there when that fails."""

@@ -1,0 +1,1 @@
+"""Measure a model on held-out samples, and decide whether it is good enough."""

@@ -1,0 +1,1 @@
+"""Write a model as ONNX, load it back, and compare."""

@@ -1,0 +1,1 @@
+"""Files that are whole, locked, kept, and where they are."""

@@ -1,0 +1,1 @@
+"""A pipeline, whoever wrote it: found, read, checked, and kept by name."""

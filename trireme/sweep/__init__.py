@@ -1,0 +1,1 @@
+"""Search for hyper-parameters: plan, run and choose trials."""

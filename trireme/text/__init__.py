@@ -1,0 +1,1 @@
+"""Text that people write and read: YAML, JSON, units, and what a terminal may show."""
