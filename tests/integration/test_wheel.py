@@ -108,7 +108,7 @@ def folder(tmp_path):
 def test_it_installs_one_name(installed):
     _, packages = installed
     mine = [path.name for path in packages.iterdir() if re.match(r"(?!needed|bin)", path.name)]
-    assert sorted(mine) == ["trireme", "trireme-0.1.0.dist-info"]
+    assert sorted(mine) == ["trireme", "trireme_pipelines-0.1.0.dist-info"]
     assert (packages / "trireme" / "py.typed").exists()
 
 

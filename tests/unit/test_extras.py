@@ -1,5 +1,7 @@
 """What an extra would bring and is not installed: one sentence, whatever the command."""
 
+import importlib.metadata
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -33,12 +35,12 @@ cli.main()
 @pytest.mark.parametrize(
     ("hidden", "command", "said"),
     [
-        ("numpy", "deploy classifier", "numpy is not installed: pip install 'trireme[models]'"),
-        ("sqlalchemy", "serve classifier", "sqlalchemy is not installed: pip install"),
-        ("sqlalchemy", "ui", "sqlalchemy is not installed: pip install 'trireme[models]'"),
-        ("sqlalchemy", "run pytorch-training", "sqlalchemy is not installed: pip install"),
-        ("tensorboard", "tensorboard mine", "is not installed: pip install 'trireme[tensorboard]'"),
-        ("torch", "run pytorch-training", "install it with: pip install 'trireme[pytorch]'"),
+        ("numpy", "deploy classifier", "numpy is not installed: {models}"),
+        ("sqlalchemy", "serve classifier", "sqlalchemy is not installed: {models}"),
+        ("sqlalchemy", "ui", "sqlalchemy is not installed: {models}"),
+        ("sqlalchemy", "run pytorch-training", "sqlalchemy is not installed: {models}"),
+        ("tensorboard", "tensorboard mine", "tensorboard is not installed: {tensorboard}"),
+        ("torch", "run pytorch-training", "install it with: {pytorch}"),
     ],
 )
 def test_a_command_says_what_to_install(untracked, hidden, command, said):
@@ -51,7 +53,8 @@ def test_a_command_says_what_to_install(untracked, hidden, command, said):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
-    assert said in done.stderr
+    brought = {extra: extras.installing(extra) for extra in ("models", "pytorch", "tensorboard")}
+    assert said.format_map(brought) in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,32 @@ def test_it_is_named_where_a_part_of_it_is_missing():
 def test_what_no_extra_brings_is_an_error_as_any_other():
     with pytest.raises(ModuleNotFoundError), extras.explained():
         raise ModuleNotFoundError(name="churn.features")
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        (None, "pip install 'trireme-pipelines[models]'"),
+        (
+            {"url": "file:///home/me/my%20code", "dir_info": {"editable": True}},
+            "pip install -e '/home/me/my code[models]'",
+        ),
+        ({"url": "file:///home/me/code", "dir_info": {}}, "pip install '/home/me/code[models]'"),
+        (
+            {"url": "https://example.org/trireme.whl", "archive_info": {}},
+            "pip install 'trireme-pipelines[models] @ https://example.org/trireme.whl'",
+        ),
+        (
+            {"url": "https://example.org/it.git", "vcs_info": {"vcs": "git", "commit_id": "ab12"}},
+            "pip install 'trireme-pipelines[models] @ git+https://example.org/it.git@ab12'",
+        ),
+    ],
+)
+def test_an_extra_is_brought_from_where_this_copy_was_installed(monkeypatch, origin, said):
+    class Installed:
+        def read_text(self, name):
+            assert name == "direct_url.json"
+            return origin and json.dumps(origin)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
+    assert extras.installing("models") == said

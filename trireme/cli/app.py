@@ -68,7 +68,7 @@ def _version(is_asked: bool) -> None:
     if is_asked:
         from importlib.metadata import version
 
-        typer.echo(version("trireme"))
+        typer.echo(version(extras.DISTRIBUTION))
         raise typer.Exit
 
 

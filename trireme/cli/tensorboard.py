@@ -19,6 +19,7 @@ import typer
 from trireme.cli.runs import RunName
 from trireme.cli.target import on_target
 from trireme.errors import InputError, TriremeError, exit_in_words
+from trireme.process import extras
 from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
 from trireme.text.say import say
 
@@ -47,7 +48,7 @@ def tensorboard(target: "Target", run: RunName, port: Port = None) -> None:
 def show(name: str, bring: Bring, port: int | None) -> None:
     """Shows event files in TensorBoard, those that come later too, until Ctrl-C."""
     if find_spec("tensorboard") is None:
-        raise InputError("tensorboard is not installed: pip install 'trireme[tensorboard]'")
+        raise InputError(f"tensorboard is not installed: {extras.installing('tensorboard')}")
     from trireme.deployment.serving import check_port
     from trireme.runner.local.ports import Ports
 

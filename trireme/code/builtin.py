@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from trireme.credentials.secrets import DEFAULTS
 from trireme.errors import InputError
 from trireme.files.workspace import written_whole
+from trireme.process.extras import DISTRIBUTION
 
 URL = "builtin://trainers"
 """What is recorded as the place where the code is from."""
@@ -67,7 +68,7 @@ def is_all_of(code: Path) -> bool:
 def version() -> str:
     """Returns the release of Trireme that they are of."""
     try:
-        return importlib.metadata.version("trireme")
+        return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
 

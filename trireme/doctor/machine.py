@@ -51,7 +51,7 @@ def facts() -> Iterator[Fact]:
 
 def _trireme() -> str:
     try:
-        return version("trireme")
+        return version(extras.DISTRIBUTION)
     except PackageNotFoundError:  # run from its source
         return "of this folder"
 
@@ -92,8 +92,8 @@ def _gpus() -> Fact:
 def _framework(module: str, name: str) -> Fact:
     if find_spec(module) is None:
         extra = extras.of(module)
-        what = f"'trireme[{extra}]'" if extra else module
-        return Fact(Verdict.MISSING, f"{module} for jobs of {name}: pip install {what}")
+        mend = extras.installing(extra) if extra else f"pip install {module}"
+        return Fact(Verdict.MISSING, f"{module} for jobs of {name}: {mend}")
     try:
         found = f"{module} {version(module)}"
     except PackageNotFoundError:  # its distribution is called otherwise
@@ -118,7 +118,9 @@ def _kubectl() -> Fact:
 def _mlflow() -> Fact:
     uri = os.environ.get("MLFLOW_TRACKING_URI") or store.default_uri(home())
     if find_spec("mlflow") is None:
-        return Fact(Verdict.FAILED, "mlflow: runs are recorded with it; pip install trireme")
+        return Fact(
+            Verdict.FAILED, f"mlflow: runs are recorded with it: {extras.installing('models')}"
+        )
     try:
         store.check_writable(uri)
     except (InputError, ModuleNotFoundError) as error:

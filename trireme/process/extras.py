@@ -1,8 +1,10 @@
 """What this installation lacks, and the extra of the package that brings it."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
 
 from trireme.errors import InputError
 
@@ -18,6 +20,9 @@ BROUGHT_BY = {
 }
 """Distributions by modules that come with them and are called otherwise."""
 
+DISTRIBUTION = "trireme-pipelines"
+"""What this package is called where packages are; ``trireme`` there is another project's."""
+
 _REQUIREMENT = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
@@ -31,7 +36,7 @@ def explained() -> Iterator[None]:
         extra = of(module)
         if not extra:
             raise
-        raise InputError(f"{module} is not installed: pip install 'trireme[{extra}]'") from error
+        raise InputError(f"{module} is not installed: {installing(extra)}") from error
 
 
 def of(module: str) -> str:
@@ -42,7 +47,7 @@ def of(module: str) -> str:
 
     wanted = canonicalize_name(BROUGHT_BY.get(module, module))
     try:
-        required = requires("trireme") or []
+        required = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # run from its source, without an installation
         return ""
     found = (_REQUIREMENT.match(one) for one in required)
@@ -50,3 +55,18 @@ def of(module: str) -> str:
     extras = [extra for extra in extras if extra != "dev"]  # which holds versions back, too
     # A framework's own extra may list it too; what asks here is of no framework.
     return "models" if "models" in extras else next(iter(extras), "")
+
+
+def installing(extra: str) -> str:
+    """Returns the command that installs an extra, from where this copy was installed."""
+    from importlib.metadata import distribution
+
+    # https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
+    origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}'{unquote(urlsplit(url).path)}[{extra}]'"
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return f"pip install '{DISTRIBUTION}[{extra}]{f' @ {url}' if url else ''}'"

@@ -12,8 +12,7 @@ def check(job: TrainingJob) -> None:
     module = job.plugin.module
     if module and not job.command and find_spec(module) is None:
         extra = extras.of(module)
-        what = f"'trireme[{extra}]'" if extra else module
+        mend = extras.installing(extra) if extra else f"pip install {module}"
         raise InputError(
-            f"framework {job.framework}: {module} is not installed here; "
-            f"install it with: pip install {what}"
+            f"framework {job.framework}: {module} is not installed here; install it with: {mend}"
         )

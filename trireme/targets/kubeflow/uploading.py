@@ -11,6 +11,7 @@ from typing import Any
 from trireme.code.command import git
 from trireme.kubernetes.errors import AlreadyThere, NotFound
 from trireme.pipeline.pipeline import Pipeline
+from trireme.process.extras import DISTRIBUTION
 from trireme.targets import base
 from trireme.targets.kubeflow import compiling
 from trireme.targets.kubeflow.connection import Connection
@@ -150,6 +151,6 @@ def _commit(pipeline: Pipeline) -> tuple[str, bool]:
     tree, parts = (pipeline.source, ["."]) if pipeline.source else (SOURCE_TREE, OWN)
     head = git("rev-parse", "HEAD", at=tree)
     if head.returncode != 0 or not (pipeline.source or (tree / ".git").exists()):
-        return importlib.metadata.version("trireme"), False
+        return importlib.metadata.version(DISTRIBUTION), False
     changes = git("status", "--porcelain", "--", *parts, at=tree)
     return head.stdout.strip(), bool(changes.stdout.strip())
