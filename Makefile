@@ -9,7 +9,10 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: run test test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
+.PHONY: help run test test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/\1\t\2/p' Makefile | awk -F '\t' '{printf "make %-14s %s\n", $$1, $$2}'
 
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
