@@ -9,7 +9,6 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 from trireme.credentials import certificates
 from trireme.errors import InputError, first_line
@@ -240,17 +239,22 @@ def _answers_its_client(uri: str) -> bool:
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{ANSWER_LIMIT:.0f}",
     }
-    with patch.dict(os.environ, hasty):
-        from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
+    before = {name: os.environ[name] for name in hasty if name in os.environ}
+    os.environ |= hasty
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
 
-        quiet()
-        try:
-            found = MlflowClient(uri).get_experiment_by_name("Default")
-        except MlflowException as error:
-            return error.get_http_status_code() in (401, 403)
-        except Exception:  # of whatever reads an answer of another form
-            return False
+    quiet()
+    try:
+        found = MlflowClient(uri).get_experiment_by_name("Default")
+    except MlflowException as error:
+        return error.get_http_status_code() in (401, 403)
+    except Exception:  # of whatever reads an answer of another form
+        return False
+    finally:
+        for name in hasty:
+            del os.environ[name]
+        os.environ |= before
     return found is None or bool(found.experiment_id)
 
 
