@@ -17,7 +17,8 @@ from trireme.code import bundle
 from trireme.code.git import checkout
 from trireme.errors import InputError
 from trireme.frameworks import kind_of
-from trireme.frameworks.kinds import RETRIES, SEEN
+from trireme.frameworks.kinds import RETRIES
+from trireme.observers.incidents import SEEN
 from trireme.job.job import TrainingJob
 from trireme.kubernetes import access, owner
 from trireme.kubernetes.connection import Cluster

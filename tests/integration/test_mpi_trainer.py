@@ -86,7 +86,7 @@ def weights(directory):
 
 def test_two_processes_compute_what_one_does(folder, whole):
     data = {"DATA_DIR": str(folder)}
-    single = trainers.start("classifier", folder / "single", 0, 0, *arguments(64), **data)
+    single = trainers.start("pytorch_classifier", folder / "single", 0, 0, *arguments(64), **data)
     assert single.end() == [0], single.output()
     by_one = losses(single.output())
     assert list(whole) == list(by_one) == list(range(1, STEPS + 1))

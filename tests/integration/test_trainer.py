@@ -37,7 +37,7 @@ def start(folder):
     def start(name, *arguments, world_size=2):
         data = {"DATA_DIR": str(folder)}
         given = (folder / name, free_port(), world_size, *ARGUMENTS, *arguments)
-        training = trainers.start("classifier", *given, **data)
+        training = trainers.start("pytorch_classifier", *given, **data)
         started.append(training)
         return training
 
