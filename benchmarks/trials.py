@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from pipeline import BIN, measure
 
-from trireme.targets.local.target import AT_ONCE
+from trireme.process.processes import cpus
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRAINER = REPOSITORY / "trainers/pytorch_classifier.py"
@@ -100,7 +100,7 @@ def main() -> None:
         threads = str(len(os.sched_getaffinity(0)))
         # Threads that wait as ours do: others would spin, the more the busier the machine is.
         variables = {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
-        with ThreadPoolExecutor(AT_ONCE) as pool:  # as many at a time as in the sweep
+        with ThreadPoolExecutor(cpus()) as pool:  # as many at a time as in the sweep
             runs = pool.map(lambda _: alone(command, DATA_DIR=str(digits), **variables), range(4))
             theirs = statistics.mean(runs)
         compare("reference trainer", found, count, theirs)
