@@ -18,13 +18,13 @@ from trireme.code.git import checkout
 from trireme.errors import InputError
 from trireme.frameworks import kind_of
 from trireme.frameworks.kinds import RETRIES
-from trireme.observers.incidents import SEEN
 from trireme.job.job import TrainingJob
 from trireme.kubernetes import access, owner
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden
 from trireme.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from trireme.manifests import render
+from trireme.observers.incidents import SEEN
 from trireme.observers.timeline import Timeline
 from trireme.runner.cluster import follower, jobs, replicas, submission, usage_watch
 from trireme.runner.cluster.trainer_status import TrainerStatus

@@ -112,3 +112,13 @@ def test_a_tree_that_is_no_checkout_is_built_all_the_same(parent, tmp_path, make
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"note: {tree} is at no commit that git knows; the images name none\n"
     assert "REVISION= " in done.stdout
+
+
+def test_what_an_image_copies_is_sent_to_the_builder():
+    text = (build.ROOT / "images" / "Containerfile").read_text()
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", text, re.M)
+    tops = {source.split("/")[0] for line in copied for source in line.split()}
+    sent = {
+        line[1:] for line in (build.ROOT / ".dockerignore").read_text().split() if line[0] == "!"
+    }
+    assert tops == sent
