@@ -40,7 +40,7 @@ def original(tmp_path_factory, trireme_type, mlflow_store):
     repository, data = tmp_path_factory.mktemp("code"), tmp_path_factory.mktemp("data") / "digits"
     stage("builtin://digits", data)
     (data / "test.npz").unlink()  # only how it is trained matters here
-    program = repository / "classifier.py"
+    program = repository / TRAINER.name
     for module in TRAINER.parent.glob("*.py"):
         shutil.copy(module, repository)
     git(repository, "init", "--quiet")
@@ -54,7 +54,7 @@ def original(tmp_path_factory, trireme_type, mlflow_store):
     link.symlink_to(repository)
     given = {
         "code_url": "code",
-        "entrypoint": "classifier.py",
+        "entrypoint": TRAINER.name,
         "args": '["--epochs", "3"]',
         "dataset_uri": data,
         "seed": 11,
