@@ -280,7 +280,7 @@ def test_help_names_every_command(trireme):
 
 
 def test_the_version_is_that_of_the_package(trireme):
-    assert trireme("--version") == (0, f"{importlib.metadata.version('trireme')}\n", "")
+    assert trireme("--version") == (0, f"{importlib.metadata.version('trireme-pipelines')}\n", "")
 
 
 def test_run_without_a_pipeline_says_which_there_are(trireme, untracked):
