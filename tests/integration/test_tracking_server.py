@@ -134,7 +134,8 @@ def test_a_run_that_is_open_already_becomes_the_parent(trireme, repository):
 def probed(uri, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setattr(client, "_patience", client.PATIENCE)  # the probe is in a hurry
-    monkeypatch.setenv(client.RETRIES, "0")
+    for name in (client.RETRIES, "MLFLOW_HTTP_REQUEST_TIMEOUT"):  # which the probe sets
+        monkeypatch.setenv(name, "0" if name == client.RETRIES else "20")
     status = probe.main()
     return status, capsys.readouterr().out
 
