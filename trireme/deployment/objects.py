@@ -11,15 +11,15 @@ from trireme.kubernetes import access
 from trireme.kubernetes.access import Right
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, NotFound
-from trireme.kubernetes.resources import PODS, Resource
+from trireme.kubernetes.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from trireme.process.patience import wait_for
 
 Manifest = dict[str, Any]
 
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
 RESOURCES = {
-    "Deployment": Resource("apps", "v1", "deployments"),
-    "Service": Resource("", "v1", "services"),
+    "Deployment": DEPLOYMENTS,
+    "Service": SERVICES,
     "InferenceService": Resource("serving.kserve.io", "v1beta1", "inferenceservices"),
 }
 

@@ -15,14 +15,13 @@ from trireme.kubernetes.access import may
 from trireme.kubernetes.amounts import shown
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden, Refused
-from trireme.kubernetes.resources import PODS, WORKFLOWS, Resource
+from trireme.kubernetes.resources import DEPLOYMENTS, PODS, WORKFLOWS, Resource
 from trireme.manifests.references import Needed
 from trireme.runner.cluster.checks import Verdict as Seen
 from trireme.runner.cluster.checks import is_there
 from trireme.runner.cluster.usage import POD_METRICS
 from trireme.tracking.environment import SECRET
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses")
 VERSION = Resource("", "v1", "version")
 

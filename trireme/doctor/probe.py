@@ -15,7 +15,7 @@ from trireme.kubernetes import pods
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Refused
 from trireme.kubernetes.log_tail import log_tail
-from trireme.kubernetes.resources import CONFIG_MAPS, PODS, Resource
+from trireme.kubernetes.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
 from trireme.runner.cluster.checks import Finding, Verdict
 from trireme.tracking.environment import SECRET
 
@@ -23,8 +23,6 @@ LIMIT = 600  # seconds in which all images have to be there
 UNSCHEDULABLE = 20.0  # seconds that it may find no node
 PAUSE = 1.0  # seconds between two looks
 MLFLOW = "mlflow"  # the container that asks MLflow
-
-DEPLOYMENTS = Resource("apps", "v1", "deployments")
 
 # https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/types.go
 _NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")

@@ -36,6 +36,8 @@ class Resource:
 
 NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")
+SERVICES = Resource("", "v1", "services")
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 SECRETS = Resource("", "v1", "secrets")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")

@@ -16,15 +16,13 @@ from hera.workflows.service import WorkflowsService
 from trireme.errors import InputError, TriremeError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Refused
-from trireme.kubernetes.resources import WORKFLOWS, Resource
+from trireme.kubernetes.resources import SERVICES, WORKFLOWS
 from trireme.targets import workspaces
 from trireme.targets.argo import workflows
 
 PATIENCE = 30.0  # seconds for an answer
 # Argo takes an exit handler that has succeeded for done, and would leave the run open.
 AGAIN = "templateName=finish"
-
-SERVICES = Resource("", "v1", "services")
 
 NAMES = ("argo-server", "argo-workflows-server")
 """What Argo's manifests and its Helm chart call the server's Service."""
