@@ -30,6 +30,8 @@ from trireme.frameworks import kind_of  # noqa: E402
 from trireme.job.job import TrainingJob  # noqa: E402
 from trireme.kubernetes.connection import Cluster  # noqa: E402
 from trireme.manifests import render  # noqa: E402
+from trireme.observers.base import Observers  # noqa: E402
+from trireme.observers.printing import Printing  # noqa: E402
 from trireme.runner.cluster.follower import Follower, Limits  # noqa: E402
 
 LINES = 20  # that each pod prints
@@ -139,7 +141,7 @@ def follow(count: int) -> tuple[int, int, int]:
 
     watch = threading.Thread(target=look, daemon=True)
     watch.start()
-    Follower(cluster, job, Limits(), on_line, lambda sentence: None).follow()
+    Follower(cluster, job, Limits(), Observers([Printing(on_line)])).follow()
     over.set()
     watch.join()
     return heard[0], *most

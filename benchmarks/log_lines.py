@@ -21,6 +21,8 @@ from growth import Cost, cost, exponent
 
 from trireme.job.job import TrainingJob
 from trireme.manifests import render
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.observers.progress import Meter
 from trireme.plain import plain
 from trireme.runner.lines import LivePrinter
@@ -49,14 +51,8 @@ def ours(command: list[str], folder: Path, shown: int) -> None:
     os.dup2(shown, 1)
     places = {name: str(folder) for name in ("code_dir", "checkpoint_dir", "model_dir")}
     made = TrainingJob.create(name="lines", framework="pytorch", command=command, **places)
-    meter = Meter("master-0", lambda progress: None)
     with closing(LivePrinter(plain)) as printer:
-
-        def read(replica: str, lines: str) -> None:
-            meter(replica, lines)
-            printer(replica, lines)
-
-        runner.run(render(made), folder, read, on_rewritten=meter)
+        runner.run(render(made), folder, Observers([Meter("master-0"), Printing(printer)]))
 
 
 def compare(name: str, body: str, lines: int, folder: Path) -> Cost:

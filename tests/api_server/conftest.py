@@ -26,6 +26,9 @@ from trireme.errors import TriremeError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, KindMissing, NotFound
 from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS
+from trireme.observers.base import Observers
+from trireme.observers.hangs import Hangs
+from trireme.observers.printing import Printing
 from trireme.process import patience
 from trireme.runner.cluster import follower, submission
 from trireme.runner.cluster.follower import Limits
@@ -167,19 +170,14 @@ def launched(cluster, monkeypatch, eventually):
     # What was lost ends the job, so that its sentence can be read.
     monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 0)
 
-    def start(manifest, timeline=None, **limits):
+    def start(manifest, *more, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)
 
         def work():
             try:
-                run.seconds = launch(
-                    manifest,
-                    cluster,
-                    limits=Limits(**limits),
-                    on_line=lambda replica, line: run.lines.append((replica, line)),
-                    on_state=run.states.append,
-                    timeline=timeline,
-                )
+                shown = Printing(lambda *line: run.lines.append(line), run.states.append)
+                observers = Observers([shown, Hangs(), *more])
+                run.seconds = launch(manifest, cluster, Limits(**limits), observers)
             except TriremeError as error:
                 run.error = error
 

@@ -11,6 +11,7 @@ from trireme.frameworks.kinds import RETRIES
 from trireme.kubernetes import pods
 from trireme.kubernetes.resources import PODS
 from trireme.kubernetes.streams import Stop
+from trireme.observers.base import Observers
 from trireme.observers.incidents import EPISODE, SEEN, from_annotation
 from trireme.observers.preflight.replica.said import MARK
 from trireme.runner.cluster import follower, jobs, submission
@@ -185,8 +186,7 @@ def test_who_follows_a_job_next_knows_what_has_failed_before(player, pytorch, cl
 
     def follow(stop):
         found = submission.find(cluster, pytorch)
-        one = Follower(cluster, found, Limits(), lambda *_: None, lambda _: None, stop=stop)
-        return one.follow()
+        return Follower(cluster, found, Limits(), Observers(), stop=stop).follow()
 
     def has_noted():
         noted = submission.find(cluster, pytorch)["metadata"]["annotations"].get(SEEN, "[]")

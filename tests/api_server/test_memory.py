@@ -15,6 +15,8 @@ ALONE = f"""
 import json, sys
 from pathlib import Path
 from trireme.kubernetes.connection import Cluster
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.runner.cluster.follower import Limits
 from trireme.runner.cluster.launcher import launch
 before, heard = {MARK}, 0
@@ -23,9 +25,7 @@ def on_line(replica, line):
     heard += len(line)
     if line == "the last":
         print("heard", flush=True)
-launch(
-    json.loads(sys.argv[1]), Cluster(), limits=Limits(), on_line=on_line, on_state=lambda state: 0
-)
+launch(json.loads(sys.argv[1]), Cluster(), Limits(), Observers([Printing(on_line)]))
 print(heard, {MARK} - before)
 """
 

@@ -19,6 +19,8 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Expired, Forbidden, Unauthorized
 from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS, Resource
 from trireme.kubernetes.streams import Stop
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.runner.cluster import follower, submission
 
 pytestmark = pytest.mark.cluster
@@ -175,7 +177,8 @@ def test_in_a_pod_the_rights_that_are_asked_for_are_enough(real, in_a_pod, pytor
     assert eventually(submitted)
     states, player = [], Player(real, Logs())
     job = player.wait_for(pytorch)
-    follow = follower.Follower(cluster, job, follower.Limits(), lambda *line: None, states.append)
+    observers = Observers([Printing(lambda *line: None, states.append)])
+    follow = follower.Follower(cluster, job, follower.Limits(), observers)
     player.run(player.pod(job, "master"))
     player.condition(job, "Succeeded")
     assert set(follow.follow()) == {"master-0"}

@@ -25,9 +25,10 @@ from trireme.kubernetes.errors import Forbidden
 from trireme.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from trireme.manifests import render
 from trireme.observers.incidents import SEEN
+from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
+from trireme.observers.trainer_status import TrainerStatus
 from trireme.runner.cluster import follower, jobs, replicas, submission, usage_watch
-from trireme.runner.cluster.trainer_status import TrainerStatus
 
 FILE = Path(__file__).parents[2] / "manifests/base/rights/roles.yaml"
 ROLE, BINDING = yaml.safe_load_all(FILE.read_text())
@@ -145,7 +146,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
     assert jobs.delete_running(cluster, {"digits": math.inf})
     run.end()
     submission.submit(cluster, told := of_trainer())
-    TrainerStatus(cluster, told).succeed()
+    TrainerStatus(cluster, told, Meter("")).end(None)
     jobs.delete(cluster, told["metadata"]["name"])
     server = request.getfixturevalue("server")
     server.fail("POST", "/trainjobs$", code=422)  # its runtime goes again

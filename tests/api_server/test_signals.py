@@ -22,17 +22,15 @@ import json, sys
 from trireme.errors import TriremeError
 from trireme.runner.cluster import launcher
 from trireme.kubernetes.connection import Cluster
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.runner.cluster.follower import Limits
 from trireme.runner.cluster.launcher import launch
 launcher.LAST_CALL = float(sys.argv[3])
 try:
-    launch(
-        json.loads(sys.argv[2]),
-        Cluster(sys.argv[1], patience=20),
-        limits=Limits(),
-        on_line=lambda replica, line: None,
-        on_state=lambda state: print(state, flush=True),
-    )
+    shown = Printing(lambda replica, line: None, lambda state: print(state, flush=True))
+    cluster = Cluster(sys.argv[1], patience=20)
+    launch(json.loads(sys.argv[2]), cluster, Limits(), Observers([shown]))
 except TriremeError as error:
     print(f"{type(error).__name__}: {error}", flush=True)
     sys.exit(error.exit_status)

@@ -9,11 +9,11 @@ from trireme.kubernetes import connection
 from trireme.kubernetes.errors import Invalid, Unavailable
 from trireme.manifests import render
 from trireme.observers.progress import Meter
+from trireme.observers.trainer_status import TrainerStatus
 from trireme.progress import Progress
 from trireme.runner import launch
 from trireme.runner.cluster import jobs, launcher, submission
 from trireme.runner.cluster.operators import operator_of
-from trireme.runner.cluster.trainer_status import TrainerStatus
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
 JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}
@@ -222,23 +222,27 @@ def test_a_pipeline_trains_where_only_trainer_is(
 
 def test_how_far_a_job_is_stands_in_its_status(trainer, manifest, server):
     submission.submit(trainer, manifest)
-    status, meter = TrainerStatus(trainer, manifest), Meter("master-0")
-    status.tell(meter.progress)
-    meter("master-0", "epoch 3/10 loss 0.5")
-    status.tell(meter.progress)
+    status = TrainerStatus(trainer, manifest, meter := Meter("master-0"))
+    status.tick(None)
+    meter.lines("master-0", "epoch 3/10 loss 0.5")
+    status.tick(None)
+    status._telling.wait()
     told = jobs.find(trainer, "digits")["status"]["trainerStatus"]
     assert told.pop("lastUpdatedTime") and told == {"progressPercentage": 30}
-    meter.close()
     before = len(server.requests)
-    status.tell(Progress(0.9, "90%"))  # too soon
+    meter.progress = Progress(0.9, "90%")
+    status.tick(None)  # too soon
     assert len(server.requests) == before
-    status.succeed()
+    status.end(None)
     told = jobs.find(trainer, "digits")["status"]["trainerStatus"]
     assert (told["progressPercentage"], told["estimatedRemainingSeconds"]) == (100, 0)
 
 
 def test_of_a_job_of_another_kind_no_progress_is_told(standing_in, server):
-    status = TrainerStatus(standing_in, render(TrainingJob.create(**JOB)))
+    meter = Meter("master-0", lambda progress: None)
+    status = TrainerStatus(standing_in, render(TrainingJob.create(**JOB)), meter)
     before = len(server.requests)
-    status.tell(Progress(0.5, "50%", 3.0))
+    meter.progress = Progress(0.5, "50%", 3.0)
+    status.tick(None)
+    status.end(None)
     assert len(server.requests) == before

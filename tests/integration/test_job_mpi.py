@@ -128,7 +128,7 @@ def test_a_lost_worker_is_the_cause(mpijob, tmp_path, isolated):
     program.write_text(LOSE)
     job = mpijob("python3", str(program))
     with pytest.raises(JobFailed, match=r"^replica worker-1 was ended by SIGKILL$"):
-        runner.run(job, tmp_path / "logs", lambda name, line: None, isolated=isolated)
+        runner.run(job, tmp_path / "logs", isolated=isolated)
 
 
 LOSE = """
@@ -162,8 +162,10 @@ def test_nothing_is_left_when_the_runner_is_killed(mpijob, tmp_path, runs, event
     program = (
         "import json, sys\n"
         "from pathlib import Path\n"
+        "from trireme.observers.base import Observers\n"
+        "from trireme.observers.printing import Printing\n"
         "from trireme.runner.local import runner\n"
-        "def show(name, line): print(line, flush=True)\n"
+        "show = Observers([Printing(lambda name, line: print(line, flush=True))])\n"
         "here = Path(sys.argv[1])\n"
         "job = json.loads((here / 'job.json').read_text())\n"
         f"runner.run(job, here / 'logs', show, isolated={isolated})\n"

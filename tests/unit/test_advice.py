@@ -12,10 +12,12 @@ from trireme.job.job import TrainingJob
 from trireme.kubernetes.amounts import quantities
 from trireme.manifests import render
 from trireme.observers.advice import at_end, frames, words
-from trireme.observers.advice.at_end import advising
+from trireme.observers.advice.at_end import Advice
 from trireme.observers.advice.frames import Frame, Thread
 from trireme.observers.advice.measured import Asked, Gpu, Measured, Use
 from trireme.observers.advice.suggestions import suggestions
+from trireme.observers.base import Observers
+from trireme.observers.timeline import NAME, Timeline
 from trireme.runner.local import runner, stacks, usage
 from trireme.runner.local.looking import Looking
 
@@ -252,9 +254,11 @@ def test_at_its_end_a_job_is_advised_by_what_was_counted(job, replicas, tmp_path
     about = training(asked={"master": asked(cpu="4")}, replicas={}, least=1.0)
     clock = iter([(0.0, 0.0), (50.0, 100.0)])
     found = []
-    with advising(about, tmp_path, found.extend, lambda: next(clock)):
-        runner.run(job("PyTorchJob", Master=sleeping), tmp_path, lambda *line: None)
-    first, second = map(str, found)
+    observers = [Timeline(tmp_path / NAME), Advice(about, tmp_path, lambda: next(clock))]
+    runner.run(job("PyTorchJob", Master=sleeping), tmp_path, Observers(observers, found.append))
+    (kept,) = found
+    first, second = kept.tags["advice"].split("\n")
+    assert kept.words == [f"advice: {first}", f"advice: {second}"]
     assert first.startswith("master-0 used a processor ") and "'trireme job advise'" in first
     assert second.endswith("of 4 CPUs: cpu: 0.5")
 

@@ -32,7 +32,7 @@ def read(metric, *lines, **how):
     told = Reports()
     watch = Watch(EarlyStopping(metric=metric, goal="maximize", **how), told)
     for line in lines:
-        watch.lines(line)
+        watch.lines("", line)
     watch.report()
     return told.told
 
@@ -95,7 +95,7 @@ def test_bad_trials_end_early_and_the_best_never_does(tmp_path, pruner):
         assert asked == one
         final = one.values["--final"]
         for epoch in range(EPOCHS):
-            watch.lines(f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
+            watch.lines("", f"epoch {epoch} loss {final + 3 * 0.8**epoch}")
             watch.report()
             if watch.why:
                 assert f"at report {epoch + 1} is worse than that of others" in watch.why
@@ -138,17 +138,17 @@ def test_a_study_that_cannot_be_written_stops_no_trial(eventually):
             raise OSError
 
     watch = Watch(EarlyStopping(metric="loss"), Broken())
-    watch.lines("loss 1")
-    watch.look()
+    watch.lines("", "loss 1")
+    watch.tick(None)
     assert eventually(lambda: asked)
-    watch.close()
-    watch.look()
+    watch.end(None)
+    watch.tick(None)
 
 
 def test_of_very_many_values_few_are_reported(tmp_path):
     (one,) = made(tmp_path, "median", 1)
     _, watch = study.ask(one, tmp_path, 0)
-    watch.lines("\n".join(f"loss {number}" for number in range(2001)))
+    watch.lines("", "\n".join(f"loss {number}" for number in range(2001)))
     watch.report()
     found = study._asked(study._study(tmp_path), 0).intermediate_values
     assert list(found) == [*range(100), *range(100, 1000, 10), *range(1000, 2001, 100)]
@@ -159,7 +159,7 @@ def test_a_trial_that_is_resumed_is_not_stopped_early(tmp_path):
     (one,) = made(tmp_path, "median", 1)
     assert study.ask(one, tmp_path, 0)[1]
     watch = study.ask(one, tmp_path, 0)[1]  # as when it was killed before it had told anything
-    watch.lines("loss 3")
+    watch.lines("", "loss 3")
     watch.report()
     assert study.ask(one, tmp_path, 0)[1] is None
 
@@ -189,9 +189,10 @@ def test_the_program_of_a_trial_that_is_stopped_is_ended(tmp_path):
         more={},
     )
     watch = Watch(EarlyStopping(metric="loss"), told := Reports())
+    watch.leader = job.leader
     told.should_prune = lambda: len(told.told) >= 3
     with pytest.raises(StoppedEarly) as stopped:
-        launch.train(job, tmp_path, watch=watch)
+        launch.train(job, tmp_path, observers=[watch])
     assert 0 < stopped.value.replica_seconds["worker-0"] < 50
     assert told.told[:3] == [0, -1, -2] and not (tmp_path / "ended").exists()
     assert not (tmp_path / "model").exists()

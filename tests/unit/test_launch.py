@@ -13,8 +13,9 @@ from trireme.frameworks import KINDS
 from trireme.images import OF_REPLICAS, PYTORCH
 from trireme.manifests import render, to_yaml
 from trireme.observers import hangs
+from trireme.observers.printing import LastWord
 from trireme.runner import launch
-from trireme.runner.local import hang_watch, runner
+from trireme.runner.local import activity, runner
 from trireme.tracking import environment, journal
 
 RUN: dict[str, Any] = {
@@ -71,23 +72,23 @@ def test_what_a_run_pulls_for_its_images_is_told_the_job():
     assert prepare(images=OF_REPLICAS).images == {}
 
 
-def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word(capsys):
-    with contextlib.closing(launch._Lines("worker-0")) as lines:
-        for line in (
-            "I am at step 4000",
-            "metrics that MLflow has not taken are in /w/checkpoints/metrics-unsent.jsonl",
-            "🏃 View run train at: http://mlflow:5000/#/experiments/1/runs/7",
-            "🧪 View experiment at: http://mlflow:5000/#/experiments/1",
-            "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",
-            "E1122 22:17:18.084195      15 client.cc:449] cancelled",
-            "",
-            89 * "=",
-        ):
-            lines("worker-0", line)
-        lines("worker-1", "I am another")
-        lines("worker-0", "\x1b[32mI am at step 5000\x1b[0m")
-    assert lines.last == "I am at step 5000"
-    assert "The tasks have crashed" in capsys.readouterr().out
+def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word():
+    last = LastWord("worker-0")
+    for line in (
+        "I am at step 4000",
+        "metrics that MLflow has not taken are in /w/checkpoints/metrics-unsent.jsonl",
+        "🏃 View run train at: http://mlflow:5000/#/experiments/1/runs/7",
+        "🧪 View experiment at: http://mlflow:5000/#/experiments/1",
+        "2026-11-22 20:14:09.120371: E external/xla/client.cc:880] The tasks have crashed.",
+        "E1122 22:17:18.084195      15 client.cc:449] cancelled",
+        "",
+        89 * "=",
+    ):
+        last.lines("worker-0", line)
+    assert last.line == "I am at step 4000"
+    last.lines("worker-1", "I am another")
+    last.lines("worker-0", "\x1b[32mI am at step 5000\x1b[0m")
+    assert last.line == "I am at step 5000"
 
 
 @pytest.mark.parametrize(
@@ -403,7 +404,8 @@ def test_the_manifest_and_the_logs_are_kept_with_the_step(train, workspace):
 
 def test_a_training_that_hangs_is_tagged(train, workspace, monkeypatch):
     monkeypatch.setattr(hangs, "FIRST", 1.0)
-    monkeypatch.setattr(hang_watch, "LOOK", 0.5)
+    monkeypatch.setattr(activity, "MEASURED", 0.5)
+    monkeypatch.setattr(hangs, "CONFIRMED", 1.0)
     with journal.opened(workspace, "train"):
         train(
             """

@@ -20,6 +20,7 @@ from trireme.job.job import TrainingJob
 from trireme.manifests import render
 from trireme.manifests.roles import roles
 from trireme.observers.preflight import replica, report, wrapping
+from trireme.observers.preflight.observer import Preflight
 from trireme.observers.preflight.replica import (
     all_reduce,
     collective,
@@ -64,12 +65,11 @@ def test_a_wrapped_program_is_what_it_was(shape, operator):
         before = render(job, operator)
     except InputError:
         pytest.skip("not for this operator")
-    wrapper = wrapping.wrapper(job)
-    assert (wrapper is None) == bool(wrapping.why_not(job))
-    if not wrapper:
-        return
     after = copy.deepcopy(before)
-    wrapper(after)
+    Preflight(job).prepare(after)
+    if wrapping.why_not(job):
+        assert after == before
+        return
     changed = 0
     for was, now in zip(roles(before), roles(after), strict=True):
         old, new = was.pod["containers"][0], now.pod["containers"][0]
@@ -83,9 +83,13 @@ def test_a_wrapped_program_is_what_it_was(shape, operator):
 
 
 def test_a_job_can_leave_it_out():
-    assert wrapping.wrapper(described())
-    assert wrapping.wrapper(described(preflight=False)) is None
-    assert wrapping.wrapper(described(workers=0)) is None
+    def changes(job):
+        Preflight(job).prepare(manifest := render(job))
+        return manifest != render(job)
+
+    assert changes(described())
+    assert not changes(described(preflight=False))
+    assert not changes(described(workers=0))
 
 
 @pytest.mark.parametrize(

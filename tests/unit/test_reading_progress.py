@@ -266,14 +266,14 @@ def test_only_the_leading_replica_counts(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     meter = Meter("master-0", states.append)
     for replica, line in [("worker-0", "step 9/10"), ("master-0", "step 1/10")]:
-        meter(replica, line)
+        meter.lines(replica, line)
     assert states == [Progress(0.1, "10%")]
-    meter("master-0", "step 2/10")  # at once: it is passed on later
+    meter.lines("master-0", "step 2/10")  # at once: it is passed on later
     assert len(states) == 1
     now[0] += 2
-    meter("master-0", "step 4/10")
+    meter.lines("master-0", "step 4/10")
     assert states[-1] == Progress(0.4, "40%, 1.0 steps/s, 0:06 left")
-    meter.close()
+    meter.end(None)
     assert states[-1] == Progress(0.4, "40%, 1.0 steps/s")
 
 
@@ -282,7 +282,7 @@ def test_of_lines_that_come_together_the_last_that_tells_progress_counts(after):
     states = []
     meter = Meter("master-0", states.append)
     steps = [f"step {done}/1000" for done in range(500)]
-    meter("master-0", "\n".join(steps + after * ["a line without any"]))
+    meter.lines("master-0", "\n".join(steps + after * ["a line without any"]))
     assert states == [Progress(0.499, "49%")]
 
 

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -299,7 +300,8 @@ def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, re
     logs = tmp_path / "trials" / "003" / "steps" / "train"
     logs.mkdir(parents=True)
     lives = {"worker-0": Life([Span("running", 5.0)])}
-    timeline.Timeline(logs / timeline.NAME).keep(lambda: lives)
+    job_of = SimpleNamespace(has_ended=False, lives=lambda: lives)
+    timeline.Timeline(logs / timeline.NAME).tick(job_of)
     (logs / "job.yaml").write_text(json.dumps(job("PyTorchJob", Master=replicas(["x"]))))
     with journal.opened(tmp_path, "trial-003"):
         journal.log_params({"lr": 0.1})

@@ -1,10 +1,14 @@
 """When a job that says nothing hangs: how long it may be silent is learnt from the job itself."""
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from trireme.errors import InputError
+from trireme.errors import InputError, JobFailed, TriremeError
 from trireme.frameworks.kinds import ON_HANG
+from trireme.observers.base import Activity, Job, Observer, StartAnew
+from trireme.process.background import Background
 
 ANSWERS = ("report", "restart", "fail")
 
@@ -13,6 +17,8 @@ RESTARTS = 3  # times that a job which hangs is started anew without a new check
 FIRST = 900.0  # seconds that a job may be silent and idle which has no rhythm yet
 LEAST = 300.0  # seconds that every job may be
 FACTOR = 5.0  # how much longer than ever before it may be
+CONFIRMED = 60.0  # seconds between the first and the last look at which it was idle
+SHOWN = 20  # lines of where a program stands that a failure shows
 BUSY = 0.01  # share of a processor above which a replica works
 
 
@@ -57,3 +63,92 @@ def answer(manifest: Mapping[str, Any]) -> str:
     if said not in ANSWERS:
         raise InputError(f"annotation {ON_HANG} {said!r}: must be one of {', '.join(ANSWERS)}")
     return str(said)
+
+
+class _Seen(NamedTuple):
+    """What a silent job does, and where its programs stand."""
+
+    activity: Activity
+    stacks: Mapping[str, list[str]]
+
+
+def _look(job: Job, since: float, *, is_last: bool) -> _Seen:
+    activity = job.activity(since)
+    return _Seen(activity, job.stacks() if is_last and not activity.works else {})
+
+
+class Hangs(Observer):
+    """Tells that a job hangs, and where; ends it or has it begin again if its manifest says so.
+
+    What the job does is asked only where its lines have stayed away too long.
+    """
+
+    def __init__(self) -> None:
+        self._restarts, self._is_blind = 0, False
+        self._question: Background[_Seen] | None = None
+        self._idle_since: float | None = None
+        self._is_last = False  # the question
+        self._start_anew()
+
+    def tick(self, job: Job) -> None:
+        """Looks whether the job hangs."""
+        if job.has_ended or self._is_blind:
+            return
+        if not job.goes_on:
+            self._start_anew()
+            return
+        now = time.monotonic()
+        self._rhythm.heard(job.last_line)
+        silence = self._rhythm.silence(now)
+        if silence is None:
+            self._told, self._question, self._idle_since = False, None, None
+        if silence is None or self._told:
+            return
+        is_last = self._idle_since is not None and now - self._idle_since >= CONFIRMED
+        if not self._question:
+            look = partial(_look, job, time.time() - silence, is_last=is_last)
+            self._question, self._is_last = Background(look), is_last
+        if not self._question.is_done:
+            return
+        question, self._question = self._question, None
+        try:
+            seen = question.answer()
+        except TriremeError as error:
+            self._is_blind = True
+            self.record(words=[f"whether the job hangs cannot be told: {error}"])
+            return
+        if seen.activity.works:
+            self._rhythm.worked(now)
+            self._idle_since = None
+        elif self._is_last:
+            self._told = True
+            self._tell(job, sentence(silence), seen)
+        elif self._idle_since is None:
+            self._idle_since = now  # it may load something just now
+
+    def _start_anew(self) -> None:
+        """Takes in that the job does not run, or not as it did."""
+        self._rhythm = Rhythm(time.monotonic())
+        self._told, self._question, self._idle_since = False, None, None
+
+    def _tell(self, job: Job, said: str, seen: _Seen) -> None:
+        for name, lines in seen.stacks.items():
+            job.show(name, [f"(it hangs: {said})", *lines])
+        self.record(tags={"hang": said})
+        does = answer(job.manifest)
+        if does == "report":
+            return
+        found = ((name, lines) for name, lines in seen.stacks.items() if lines)
+        name, lines = next(found, ("", []))
+        detail = "\n".join(f"[{name}] {line}" for line in lines[-SHOWN:])
+        words = f"the job hangs: {said}"
+        if does == "fail":
+            raise JobFailed(words, detail)
+        if seen.activity.saved > job.began:  # only progress gives it more of them
+            self._restarts = 0
+        if self._restarts == RESTARTS:
+            again = f", after {RESTARTS} restarts without a new checkpoint"
+            raise JobFailed(f"{words}{again}", detail)
+        self._restarts += 1
+        self._start_anew()
+        raise StartAnew(words, detail)

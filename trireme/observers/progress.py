@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from trireme.observers.base import Observer
 from trireme.plain import plain
 from trireme.progress import Progress
 from trireme.text.units import clock
@@ -246,8 +247,12 @@ class Reader:
             self._left = (1 - share) * (at - began) / (share - share_before)
 
 
-class Meter:
-    """Reads what a job's leading replica prints, and passes on how far it is."""
+class Meter(Observer):
+    """Reads what a job's leading replica prints, and passes on how far it is.
+
+    Attributes:
+        progress: How far it was when that was last passed on.
+    """
 
     def __init__(
         self, leader: str, keep: Callable[[Progress], object] = lambda progress: None
@@ -259,31 +264,29 @@ class Meter:
         """
         self._leader, self._keep = leader, keep
         self._reader = Reader()
-        self._kept, self._at = None, 0.0  # type: Progress | None, float
+        self.progress: Progress | None = None
+        self._at = 0.0
 
-    def __call__(self, replica: str, lines: str) -> None:
+    def lines(self, replica: str, text: str) -> None:
         """Takes in lines, or the present state of a bar that is being rewritten."""
         if replica != self._leader:
             return
         now = time.monotonic()
-        told = [self._reader.read(line, now) for line in _telling(lines)]
+        told = [self._reader.read(line, now) for line in _telling(text)]
         if not any(told) or now < self._at + EVERY:
             return
         self._at = now
         self._pass_on(self._reader.progress())
 
-    @property
-    def progress(self) -> Progress | None:
-        """How far it was when that was last passed on."""
-        return self._kept
+    rewritten = lines
 
-    def close(self) -> None:
+    def end(self, failure: BaseException | None) -> None:
         """Passes on how far it was at its end."""
         self._pass_on(self._reader.progress(has_ended=True))
 
     def _pass_on(self, progress: Progress | None) -> None:
-        if progress and progress != self._kept:
-            self._kept = progress
+        if progress and progress != self.progress:
+            self.progress = progress
             self._keep(progress)
 
 

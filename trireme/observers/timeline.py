@@ -12,13 +12,14 @@ failed says how in ``failed``.
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trireme.files.whole_file import write_whole
+from trireme.observers.base import Job, Observer
 
 NAME = "replicas.json"
 """The file, beside the replicas' logs; also the artifact of the training's run."""
@@ -126,25 +127,25 @@ def by_number(name: str) -> tuple[str, int]:
     return (role, int(number)) if number.isascii() and number.isdigit() else (name, 0)
 
 
-class Timeline:
-    """The file of a step's replicas."""
+class Timeline(Observer):
+    """Keeps the file of a step's replicas."""
 
     def __init__(self, file: Path) -> None:
         """Goes on with the file of jobs before this one, which the step has made, too."""
         self._file = file
-        self._written: dict[str, Life] = {}
+        self._written: Mapping[str, Life] = {}
         self._next = 0.0
-        self.begin_anew()
+        self._before = read(file)
 
-    def begin_anew(self) -> None:
+    def prepare(self, manifest: dict[str, Any]) -> None:
         """Takes in that what comes now is of another job."""
         self._before = read(self._file)
 
-    def keep(self, known: Callable[[], Mapping[str, Life]], *, at_once: bool = False) -> None:
+    def tick(self, job: Job) -> None:
         """Writes what is known of a job now, if that has changed, and not too often."""
-        if not at_once and time.monotonic() < self._next:
+        if not job.has_ended and time.monotonic() < self._next:
             return
-        self._next, lives = time.monotonic() + EVERY, dict(known())
+        self._next, lives = time.monotonic() + EVERY, job.lives()
         if lives == self._written:
             return
         self._written = lives

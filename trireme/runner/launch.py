@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, NamedTuple
 
 from trireme.code import builtin
 from trireme.cost import prices
@@ -24,12 +23,14 @@ from trireme.job.job import TrainingJob
 from trireme.job.reading import merged
 from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
-from trireme.observers.advice import TAG as TAG_OF_ADVICE
 from trireme.observers.advice import at_end
-from trireme.observers.advice.suggestions import Suggestion
+from trireme.observers.advice.at_end import Advice
+from trireme.observers.base import Findings, Observer, Observers, installed
+from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
+from trireme.observers.printing import LastWord, Logs, Printing
 from trireme.observers.progress import Meter
-from trireme.plain import plain
+from trireme.observers.timeline import Timeline
 from trireme.runner.bill import Bill
 from trireme.runner.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.runner.lines import LivePrinter
@@ -50,29 +51,9 @@ RESERVED = (
 )
 """Fields of the description that a pipeline fills in itself."""
 
-_LIBRARY_LINE = re.compile(
-    r"🏃 View run |🧪 View experiment |metrics [\w ]*MLflow |"
-    r"\d{4}-[-\d]+ [:.\d]+: [EWIF] |[EWIF]\d{4} "
-)
-"""How lines begin that MLflow, TensorFlow and ``trainers/metrics.py`` add to a program's
-own when it is about to end."""
-
 AS_THE_PROGRAM = -1
 """Given as workers: as many as the reference programs of the framework are shown with; any other
 program is one process."""
-
-LATE = 100  # lines of those that come together among which the last word is
-SUMMARY = 200  # characters of the program's last line that stand for what it did
-
-
-class Watch(Protocol):
-    """What looks at a training while it runs, and may end it."""
-
-    def lines(self, text: str) -> None:
-        """Takes in lines of the leading replica, in the thread that reads them."""
-
-    def look(self) -> None:
-        """Is called about once a second; what it raises ends the job."""
 
 
 class Trained(NamedTuple):
@@ -192,7 +173,7 @@ def train(
     budget: float = 0.0,
     *,
     is_whole_run: bool = True,
-    watch: Watch | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Trained:
     """Runs a job to its end, here or on the cluster that this is a pod of.
 
@@ -204,7 +185,7 @@ def train(
         evaluation: The program that evaluates the model later, to check that it exists.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         is_whole_run: Whether this is the only training of its run.
-        watch: What may end it early.
+        observers: Who looks at it besides; one of them may end it early.
 
     Raises:
         InputError: One of the programs is not in the repository, or the budget is no limit.
@@ -222,13 +203,12 @@ def train(
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())
     model = workspace / "model"
-    lines = _Lines(job.leader, logs if in_a_pod() else None, watch)
+    last, run_job = LastWord(job.leader), _train_on_cluster if in_a_pod() else _train_locally
     try:
-        with contextlib.closing(lines):
-            if in_a_pod():
-                seconds = _train_on_cluster(job, passthrough or {}, logs, lines, bill)
-            else:
-                seconds = _train_locally(job, logs, lines, bill)
+        with contextlib.closing(LivePrinter()) as printer:
+            shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
+            more = [shown, last, *observers, *installed(job)]
+            seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         raise bill.explained(error) from None
@@ -244,70 +224,17 @@ def train(
             journal.log_artifact(file, str(PurePosixPath(journal.EVENTS, path.parent)))
     if is_whole_run:
         journal.log_artifact(model, journal.MODEL)
-    journal.summarize("; ".join(filter(None, [lines.last, not_kept])))
+    journal.summarize("; ".join(filter(None, [last.line, not_kept])))
     return Trained(str(model), job.checkpoint_dir)
 
 
-class _Lines(LivePrinter):
-    """Prints what replicas say and writes it to ``logs``; keeps the leading one's last line."""
-
-    def __init__(self, leader: str, logs: Path | None = None, watch: Watch | None = None) -> None:
-        super().__init__()
-        self._watch = watch
-        self.speaker, self.last, self.logs = leader, "", logs
-        self.meter = Meter(self.speaker, journal.log_progress)
-        self._files: dict[str, TextIO] = {}
-
-    def __call__(self, replica: str, lines: str) -> None:
-        super().__call__(replica, lines)
-        self.meter(replica, lines)
-        if replica == self.speaker:
-            if self._watch:
-                self._watch.lines(lines)
-            self.last = _last_word(lines) or self.last
-        if self.logs:
-            # A full disk is no reason to stop training.
-            with contextlib.suppress(OSError):
-                self._file(self.logs, replica).write(lines + "\n")
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a watch may end the training early."""
-        return self._watch is not None
-
-    def look(self) -> None:
-        """Has the watch look."""
-        if self._watch:
-            self._watch.look()
-
-    def close(self) -> None:
-        """Ends the files."""
-        super().close()
-        self.meter.close()
-        for file in self._files.values():
-            with contextlib.suppress(OSError):
-                file.close()
-
-    def _file(self, logs: Path, replica: str) -> TextIO:
-        if replica not in self._files:
-            # Each is written to by the one thread that follows its replica.
-            self._files[replica] = (logs / f"{replica}.log").open(
-                "a", buffering=1, encoding="utf-8", errors="replace"
-            )
-        return self._files[replica]
-
-
-def _last_word(lines: str) -> str:
-    """Returns the last of a program's own lines that has a word; of very many, if it is late."""
-    for line in reversed(lines.rsplit("\n", LATE)[-LATE:]):
-        words = plain(line).strip()
-        # A ruler of dashes tells nothing.
-        if any(map(str.isalnum, words)) and not _LIBRARY_LINE.match(words):
-            return words[:SUMMARY]
-    return ""
-
-
-def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> dict[str, float]:
+def _train_locally(
+    job: TrainingJob,
+    logs: Path,
+    more: Sequence[Observer],
+    bill: Bill,
+    passthrough: dict[str, Any],
+) -> Mapping[str, float]:
     from trireme.runner.local import installed, runner, usage
 
     installed.check(job)
@@ -317,24 +244,25 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
-    with _metrics_in_file(job, lines), at_end.advising(about, logs, _record_advice, usage.idle):
-        return runner.run(
-            manifest,
-            logs,
-            lines,
-            on_rewritten=lines.meter,
-            on_hang=_record_hang,
-            on_tick=lambda replicas: lines.look(),
-        )
+    own = [
+        *more,
+        Meter(job.leader, journal.log_progress),
+        Hangs(),
+        Timeline(logs / timeline.NAME),
+        # The end of the run says it.
+        Advice(about, logs, usage.idle, says=False),
+    ]
+    with _metrics_in_file(job, is_watched=len(more) > 2):
+        return runner.run(manifest, logs, Observers(own, _record_findings))
 
 
 @contextlib.contextmanager
-def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
+def _metrics_in_file(job: TrainingJob, *, is_watched: bool) -> Iterator[None]:
     """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
     # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
     # may stop the training early asks MLflow for them at once.
     file = journal.metrics_file()
-    if not file or TRACKER not in os.environ or lines.is_watched or not _tells_own_run(job):
+    if not file or TRACKER not in os.environ or is_watched or not _tells_own_run(job):
         yield
         return
     os.environ["TRIREME_METRICS_FILE"] = str(file)
@@ -352,16 +280,20 @@ def _tells_own_run(job: TrainingJob) -> bool:
 
 
 def _train_on_cluster(
-    job: TrainingJob, passthrough: dict[str, Any], logs: Path, lines: _Lines, bill: Bill
-) -> dict[str, float]:
+    job: TrainingJob,
+    logs: Path,
+    more: Sequence[Observer],
+    bill: Bill,
+    passthrough: dict[str, Any],
+) -> Mapping[str, float]:
     from trireme.kubernetes.connection import Cluster
     from trireme.kubernetes.owner import owners
-    from trireme.observers.preflight import wrapping
+    from trireme.observers.preflight.observer import Preflight
+    from trireme.observers.trainer_status import TrainerStatus
     from trireme.runner.cluster import launcher, submission
     from trireme.runner.cluster.follower import Limits
     from trireme.runner.cluster.operators import operator_of
     from trireme.runner.cluster.passthrough import pass_through, with_gpus
-    from trireme.runner.cluster.trainer_status import TrainerStatus
 
     cluster, job = Cluster(), with_gpus(job, passthrough)
     manifest = render(job, operator_of(cluster, job))
@@ -378,48 +310,29 @@ def _train_on_cluster(
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
             Path(directory).chmod(0o777)
-    preflight = report.Report(logs / report.NAME)
-    status = TrainerStatus(cluster, manifest)
-
-    def tick() -> None:
-        lines.look()
-        status.tell(lines.meter.progress)
-
-    about = at_end.about(job, manifest, place="job.")
-    try:
-        with at_end.advising(about, logs, _tell_advice):
-            seconds = launcher.launch(
-                manifest,
-                cluster,
-                limits=Limits(job.queued_limit, job.starting_limit),
-                on_line=lines,
-                on_state=lambda sentence: say(sentence, sys.stdout),
-                on_hang=_record_hang,
-                on_tick=tick,
-                timeline=timeline.Timeline(logs / timeline.NAME),
-                prepare=wrapping.wrapper(job),
-                preflight=preflight,
-            )
-        status.succeed()
-        return seconds
-    finally:
-        if metrics := preflight.metrics():
-            journal.log_metrics(metrics)
+    meter = Meter(job.leader, journal.log_progress)
+    own = [
+        *more,
+        Logs(logs),
+        meter,
+        TrainerStatus(cluster, manifest, meter),
+        Preflight(job, logs / report.NAME),
+        Hangs(),
+        Timeline(logs / timeline.NAME),
+        Advice(at_end.about(job, manifest, place="job."), logs),
+    ]
+    limits = Limits(job.queued_limit, job.starting_limit)
+    return launcher.launch(manifest, cluster, limits, Observers(own, _record_findings))
 
 
-def _record_advice(found: Sequence[Suggestion]) -> None:
-    journal.log_tags({TAG_OF_ADVICE: "\n".join(map(str, found))})
-
-
-def _tell_advice(found: Sequence[Suggestion]) -> None:
-    """Keeps what to change, and says it where a person looks first: in the step's log."""
-    _record_advice(found)
-    for suggestion in found:
-        say(f"advice: {suggestion}", sys.stdout)
-
-
-def _record_hang(said: str) -> None:
-    journal.log_tags({"hang": said})
+def _record_findings(found: Findings) -> None:
+    """Keeps what observers have found, and says it where a person looks first: the step's log."""
+    if found.metrics:
+        journal.log_metrics(dict(found.metrics))
+    if found.tags:
+        journal.log_tags(dict(found.tags))
+    for sentence in found.words:
+        say(sentence, sys.stdout)
 
 
 def _logs(job: TrainingJob, logs: Path) -> list[Path]:

@@ -2,15 +2,19 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trireme.errors import InputError, JobFailed
+from trireme.errors import InputError
 from trireme.job import names
 from trireme.job.job import TrainingJob
 from trireme.kubernetes.connection import Cluster
+from trireme.observers.base import Observers
 from trireme.observers.preflight import wrapping
-from trireme.observers.preflight.report import Report
+from trireme.observers.preflight.observer import Preflight
+from trireme.observers.preflight.report import PreflightFailed, Report
+from trireme.observers.printing import Printing
 
 TIME_LIMIT = 1800  # seconds
 PATIENCE = 120.0  # seconds that replicas try to reach each other, as a person waits for them
@@ -52,14 +56,15 @@ def run_here(job: TrainingJob, directory: Path, on_line: Lines, *, isolated: boo
     from trireme.runner.local import provision, runner
 
     job = provision.provision(job, directory)
-    manifest, report = render(job), Report()
-    wrapping.wrap(manifest, job, wrapping.PATIENCE_HERE, alone=True)
-    try:
-        runner.run(manifest, directory / "logs", _shown(report, on_line), isolated=isolated)
-    except JobFailed:
-        if not report.failure:
-            raise
-    return report
+    preflight = Preflight(job, patience=wrapping.PATIENCE_HERE, alone=True)
+    with suppress(PreflightFailed):
+        runner.run(
+            render(job),
+            directory / "logs",
+            Observers([preflight, Printing(on_line)]),
+            isolated=isolated,
+        )
+    return preflight.report
 
 
 def run_there(
@@ -76,30 +81,13 @@ def run_there(
     policy = manifest["spec"].get("runPolicy", {})
     if "cleanPodPolicy" in policy:
         policy["cleanPodPolicy"] = "None"  # what each has found is to be read
-    report = Report()
+    preflight = Preflight(job, patience=PATIENCE, alone=True)
+    observers = Observers([preflight, Printing(on_line, on_state)])
+    limits = Limits(job.queued_limit, job.starting_limit)
     try:
-        launcher.launch(
-            manifest,
-            cluster,
-            limits=Limits(job.queued_limit, job.starting_limit),
-            on_line=on_line,
-            on_state=on_state,
-            prepare=wrapping.wrapper(job, PATIENCE, alone=True),
-            preflight=report,
-        )
-    except JobFailed:
-        if not report.failure:
-            raise
+        with suppress(PreflightFailed):
+            launcher.launch(manifest, cluster, limits, observers)
     finally:
         if there := submission.find(cluster, manifest):
             submission.delete(cluster, there)
-    return report
-
-
-def _shown(report: Report, on_line: Lines) -> Lines:
-    def show(replica: str, lines: str) -> None:
-        for line in lines.split("\n"):
-            if (shown := report.shown(replica, line)) is not None:
-                on_line(replica, shown)
-
-    return show
+    return preflight.report

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from trireme.errors import JobFailed
+from trireme.observers.base import Job, Observer
 from trireme.plain import plain
 from trireme.strict_model import StrictModel
 from trireme.tracking import environment
@@ -67,7 +68,7 @@ class StoppedEarly(JobFailed):
     """A trial is worse than others were at the same point."""
 
 
-class Watch:
+class Watch(Observer):
     """Reports what the program of a trial says of the metric, and ends it where that is bad.
 
     Lines come from the thread that reads them; another one reports them, as the study's file and
@@ -81,13 +82,17 @@ class Watch:
         self._asked = time.monotonic()
         self.why = ""
         """Why it is to be stopped, if it is."""
+        self.leader = ""
+        """The replica whose lines tell."""
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         name = re.escape(how.metric)
         self._said = re.compile(rf"(?<![\w./-]){name}['\"]?\s*[:=\s]\s*({_NUMBER})(?!\w|[.,]\d)")
 
-    def lines(self, text: str) -> None:
+    def lines(self, replica: str, text: str) -> None:
         """Takes in lines of the leading replica; of a progress bar, its last state."""
+        if replica != self.leader:
+            return
         for line in text.split("\n") if self._how.metric in text else ():
             if found := self._said.findall(plain(line[-WIDTH:])):
                 self._printed.append(float(found[-1]))
@@ -103,7 +108,7 @@ class Watch:
         """The name of the metric."""
         return self._how.metric
 
-    def look(self) -> None:
+    def tick(self, job: Job) -> None:
         """Ends the trial if it is to be stopped.
 
         Raises:
@@ -114,7 +119,7 @@ class Watch:
         if self.why:
             raise StoppedEarly(self.why)
 
-    def close(self) -> None:
+    def end(self, failure: BaseException | None) -> None:
         """Reports the rest, for the trials that begin later."""
         self._has_ended.set()
         if self._thread.ident:

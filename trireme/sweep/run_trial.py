@@ -1,6 +1,5 @@
 """Train and measure one of the many models of a sweep."""
 
-import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -94,10 +93,12 @@ def _train_and_evaluate(
 ) -> Evaluation:
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
-    with contextlib.closing(watch) if watch else contextlib.nullcontext():
-        trained = launch.train(
-            job, folder, passthrough, evaluator, budget, is_whole_run=False, watch=watch
-        )
+    if watch:
+        watch.leader = job.leader
+    observers = [watch] if watch else []
+    trained = launch.train(
+        job, folder, passthrough, evaluator, budget, is_whole_run=False, observers=observers
+    )
     program_of = job.entrypoint or "", settings.factory, settings.base_model
     source = Source(Path(trained.model), settings.code, *program_of)
     if not program:

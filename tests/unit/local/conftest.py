@@ -16,11 +16,14 @@ ALONE = """
 import json, os, sys
 from pathlib import Path
 from trireme.errors import TriremeError
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.runner.local import runner
 {before}
 job = json.loads(Path(sys.argv[1]).read_text())
 try:
-    runner.run(job, Path(sys.argv[2]), {on_lines}, isolated={isolated})
+    observers = Observers([Printing({on_lines})])
+    runner.run(job, Path(sys.argv[2]), observers, isolated={isolated})
 except TriremeError as error:
     print(f"{{type(error).__name__}}: {{error}}", flush=True)
     sys.exit(error.exit_status)
@@ -38,11 +41,6 @@ def code(tmp_path):
 @pytest.fixture
 def logs(tmp_path):
     return tmp_path / "logs"
-
-
-@pytest.fixture
-def quiet():
-    return lambda name, line: None
 
 
 @pytest.fixture

@@ -182,10 +182,10 @@ def test_an_xgboostjob(injected):
 
 
 def test_every_replica_gets_what_the_operator_adds_and_what_is_declared(
-    manifest, logs, quiet, tmp_path, environments
+    manifest, logs, tmp_path, environments
 ):
     job = manifest(DUMP, workers=2, spec={"nprocPerNode": "2"}, env={"SEED": "7"})
-    assert set(runner.run(job, logs, quiet)) == {"master-0", "worker-0", "worker-1"}
+    assert set(runner.run(job, logs)) == {"master-0", "worker-0", "worker-1"}
     found = environments()
     assert set(found) == {"0", "1", "2"}
     port = found["0"]["MASTER_PORT"]
@@ -205,7 +205,7 @@ def test_every_replica_gets_what_the_operator_adds_and_what_is_declared(
 
 
 def test_what_surrounds_the_runner_does_not_leak_into_the_job(
-    manifest, logs, quiet, environments, monkeypatch
+    manifest, logs, environments, monkeypatch
 ):
     stale = [
         *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
@@ -217,34 +217,32 @@ def test_what_surrounds_the_runner_does_not_leak_into_the_job(
     kept = {"UNRELATED": "kept", "LOCAL_DATA": "/data", "MASTER_KEY": "secret"}
     for name, value in kept.items():
         monkeypatch.setenv(name, value)
-    runner.run(manifest(DUMP), logs, quiet)
+    runner.run(manifest(DUMP), logs)
     for environment in environments().values():
         assert "stale" not in environment.values()
         assert kept.items() <= environment.items()
 
 
-def test_a_set_number_of_threads_is_kept_and_else_chosen(
-    manifest, logs, quiet, environments, monkeypatch
-):
+def test_a_set_number_of_threads_is_kept_and_else_chosen(manifest, logs, environments, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    runner.run(manifest(DUMP, workers=0), logs, quiet)
+    runner.run(manifest(DUMP, workers=0), logs)
     assert environments()["0"]["OMP_NUM_THREADS"] == str(len(os.sched_getaffinity(0)))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    runner.run(manifest(DUMP, workers=0), logs, quiet)
+    runner.run(manifest(DUMP, workers=0), logs)
     assert environments()["0"]["OMP_NUM_THREADS"] == "3"
-    runner.run(manifest(DUMP, workers=0, env={"OMP_NUM_THREADS": "5"}), logs, quiet)
+    runner.run(manifest(DUMP, workers=0, env={"OMP_NUM_THREADS": "5"}), logs)
     assert environments()["0"]["OMP_NUM_THREADS"] == "5"
 
 
 def test_tensorflow_is_told_how_many_threads_it_may_have(
-    job, replicas, logs, quiet, tmp_path, environments, monkeypatch
+    job, replicas, logs, tmp_path, environments, monkeypatch
 ):
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         monkeypatch.delenv(name, raising=False)
     env = {"OUT": str(tmp_path), "POD": "worker"}
     cores = len(os.sched_getaffinity(0))
     made = job("TFJob", Worker=replicas(["python3", "-c", DUMP], cores, env=env))
-    runner.run(made, logs, quiet)
+    runner.run(made, logs)
     found = environments()["worker"]
     assert found["TF_NUM_INTRAOP_THREADS"] == "1"
     # With one of these a parameter server waits for itself for ever.
@@ -271,10 +269,10 @@ def test_the_working_directory_may_be_missing(job, replicas, logs, monkeypatch, 
 
 
 def test_the_programs_folder_joins_the_python_path_of_this_machine(
-    manifest, logs, quiet, environments, monkeypatch
+    manifest, logs, environments, monkeypatch
 ):
     monkeypatch.setenv("PYTHONPATH", "/ours")
-    runner.run(manifest(DUMP, workers=0, env={"PYTHONPATH": "/code"}), logs, quiet)
+    runner.run(manifest(DUMP, workers=0, env={"PYTHONPATH": "/code"}), logs)
     assert environments()["0"]["PYTHONPATH"] == "/code:/ours"
 
 
@@ -306,9 +304,7 @@ def with_env(job, replicas, *entries):
     return made
 
 
-def test_a_variable_sees_those_declared_before_it_only(
-    job, replicas, logs, quiet, tmp_path, environments
-):
+def test_a_variable_sees_those_declared_before_it_only(job, replicas, logs, tmp_path, environments):
     made = with_env(
         job,
         replicas,
@@ -317,7 +313,7 @@ def test_a_variable_sees_those_declared_before_it_only(
         {"name": "OUT", "value": str(tmp_path)},
         {"name": "AFTER", "value": "$(OUT)/$(RANK)"},
     )
-    runner.run(made, logs, quiet)
+    runner.run(made, logs)
     found = environments()["0"]
     # RANK comes after all of them: the operator appends.
     assert found["EARLY"] == "$(LATE)"
@@ -330,7 +326,7 @@ def from_secret(name, **more):
 
 
 def test_a_secrets_value_comes_from_the_variable_of_that_name_here(
-    job, replicas, logs, quiet, tmp_path, environments, monkeypatch
+    job, replicas, logs, tmp_path, environments, monkeypatch
 ):
     monkeypatch.setenv("TOKEN", "s3cret")
     monkeypatch.delenv("OTHER", raising=False)
@@ -341,14 +337,14 @@ def test_a_secrets_value_comes_from_the_variable_of_that_name_here(
         from_secret("TOKEN"),
         from_secret("OTHER", optional=True),
     )
-    runner.run(made, logs, quiet)
+    runner.run(made, logs)
     found = environments()["0"]
     assert found["TOKEN"] == "s3cret"
     assert "OTHER" not in found
     assert not any(b"s3cret" in file.read_bytes() for file in Path(logs).iterdir())
 
 
-def test_a_secret_that_has_no_value_here_is_refused(job, replicas, logs, quiet, monkeypatch):
+def test_a_secret_that_has_no_value_here_is_refused(job, replicas, logs, monkeypatch):
     monkeypatch.delenv("TOKEN", raising=False)
     with pytest.raises(InputError, match="env TOKEN of Master comes from the Secret 'mlflow', whi"):
-        runner.run(with_env(job, replicas, from_secret("TOKEN")), logs, quiet)
+        runner.run(with_env(job, replicas, from_secret("TOKEN")), logs)

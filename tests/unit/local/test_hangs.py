@@ -13,8 +13,9 @@ from line_by_line import line_by_line
 from trireme.errors import InputError, JobFailed
 from trireme.frameworks.kinds import ON_HANG, RETRIES
 from trireme.observers import hangs
-from trireme.observers.hangs import Rhythm
-from trireme.runner.local import hang_watch, runner, stacks
+from trireme.observers.base import Findings, Observers
+from trireme.observers.hangs import Hangs, Rhythm
+from trireme.runner.local import activity, runner, stacks
 
 
 def heard(*times):
@@ -71,7 +72,8 @@ def soon(monkeypatch, impatient):
     """Shortens the times of hangs."""
     monkeypatch.setattr(hangs, "FIRST", 3.0)
     monkeypatch.setattr(hangs, "LEAST", 3.0)
-    monkeypatch.setattr(hang_watch, "LOOK", 0.5)
+    monkeypatch.setattr(hangs, "CONFIRMED", 1.5)
+    monkeypatch.setattr(activity, "MEASURED", 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def starts(tmp_path):
 
 
 def test_a_job_that_hangs_tells_where_its_programs_stand(hanging, logs, soon, may_look):
-    shown, said = [], []
+    shown, found = [], []
     job = hanging(
         "if rank == '0':\n"
         "    while not (out / 'seen').exists(): time.sleep(0.2)\n"
@@ -121,18 +123,18 @@ def test_a_job_that_hangs_tells_where_its_programs_stand(hanging, logs, soon, ma
             (logs.parent / "seen").touch()
 
     job["spec"]["runPolicy"]["cleanPodPolicy"] = "All"
-    runner.run(job, logs, line_by_line(listen), on_hang=said.append)
-    assert len(said) == 1
-    assert said[0] == "no replica has printed, saved a checkpoint or worked for 0 minutes"
-    assert ("worker-0", f"(it hangs: {said[0]})") in shown
-    assert ("master-0", f"(it hangs: {said[0]})") in shown
+    runner.run(job, logs, line_by_line(listen, Hangs(), recorder=found.append))
+    said = "no replica has printed, saved a checkpoint or worked for 0 minutes"
+    assert found == [Findings(tags={"hang": said})]
+    assert ("worker-0", f"(it hangs: {said})") in shown
+    assert ("master-0", f"(it hangs: {said})") in shown
     kept = (logs / "worker-0.log").read_text()
     assert "step 7\n(it hangs: " in kept and "Thread" in kept and "wait_for_the_other" in kept
 
 
-def test_a_job_that_hangs_fails_where_it_is_to(hanging, logs, quiet, soon, tmp_path, may_look):
+def test_a_job_that_hangs_fails_where_it_is_to(hanging, logs, soon, tmp_path, may_look):
     with pytest.raises(JobFailed) as failed:
-        runner.run(hanging("wait_for_the_other()\n", "fail"), logs, quiet)
+        runner.run(hanging("wait_for_the_other()\n", "fail"), logs, Observers([Hangs()]))
     assert str(failed.value).startswith("the job hangs: no replica has printed, ")
     assert "[master-0]     wait_for_the_other (train.py:" in failed.value.detail
     assert starts(tmp_path) == [1, 1]
@@ -148,16 +150,14 @@ signal.signal(signal.SIGTERM, say_goodbye)
 
 
 @pytest.mark.parametrize("before", ["", GOODBYE])
-def test_a_job_that_hangs_is_started_anew_where_it_is_to(
-    hanging, logs, quiet, soon, tmp_path, before
-):
+def test_a_job_that_hangs_is_started_anew_where_it_is_to(hanging, logs, soon, tmp_path, before):
     job = hanging(before + "if count == 0: wait_for_the_other()\n", "restart")
-    runner.run(job, logs, quiet)
+    runner.run(job, logs, Observers([Hangs()]))
     assert starts(tmp_path) == [2, 2]
 
 
 def test_a_job_that_hangs_each_time_is_started_three_times_unless_it_saves(
-    hanging, logs, quiet, soon, tmp_path
+    hanging, logs, soon, tmp_path
 ):
     program = GOODBYE + (
         "checkpoints = pathlib.Path(os.environ['CHECKPOINT_DIR'])\n"
@@ -171,12 +171,12 @@ def test_a_job_that_hangs_each_time_is_started_three_times_unless_it_saves(
         "wait_for_the_other()\n"
     )
     with pytest.raises(JobFailed, match=r"after 3 restarts without a new checkpoint$"):
-        runner.run(hanging(program, "restart"), logs, quiet)
+        runner.run(hanging(program, "restart"), logs, Observers([Hangs()]))
     # One before the checkpoint, the one that saved it, and three after that.
     assert starts(tmp_path) == [5, 5]
 
 
-def test_what_was_ended_for_a_hang_is_not_to_blame_for_what_comes(hanging, logs, quiet, soon):
+def test_what_was_ended_for_a_hang_is_not_to_blame_for_what_comes(hanging, logs, soon):
     program = (
         "if count == 0: wait_for_the_other()\n"
         "if rank == '1': raise ValueError('the cause')\n"
@@ -186,7 +186,7 @@ def test_what_was_ended_for_a_hang_is_not_to_blame_for_what_comes(hanging, logs,
     for role in job["spec"]["pytorchReplicaSpecs"].values():
         role["restartPolicy"] = "ExitCode"
     with pytest.raises(JobFailed, match=r"^replica worker-0 exited with status 1") as failed:
-        runner.run(job, logs, quiet)
+        runner.run(job, logs, Observers([Hangs()]))
     assert "the cause" in failed.value.detail
 
 
@@ -199,36 +199,33 @@ BUSY_OR_SAVING = [
 
 
 @pytest.mark.parametrize("work", BUSY_OR_SAVING)
-def test_a_job_that_works_or_saves_in_silence_does_not_hang(hanging, logs, quiet, soon, work):
-    said = []
+def test_a_job_that_works_or_saves_in_silence_does_not_hang(hanging, logs, soon, work):
     program = (
         f"end = time.time() + 7\nwhile time.time() < end: {work}\n"
         "time.sleep(1.5)\n"  # as at a download, which is no hang for all the silence before
     )
-    runner.run(hanging(program, "fail"), logs, quiet, on_hang=said.append)
-    assert not said
+    runner.run(hanging(program, "fail"), logs, Observers([Hangs()]))
 
 
-def test_a_report_that_fails_ends_no_job(hanging, logs, quiet, soon, monkeypatch, tmp_path):
+def test_a_report_that_fails_ends_no_job(hanging, logs, soon, monkeypatch, tmp_path):
     (spy := tmp_path / "bin" / "py-spy").parent.mkdir()
     spy.write_text("no program")
     spy.chmod(0o755)
     monkeypatch.setattr(stacks, "sys", SimpleNamespace(executable=str(spy.with_name("python"))))
 
-    def full(said):
+    def full(found):
         (tmp_path / "seen").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    runner.run(
-        hanging("while not (out / 'seen').exists(): time.sleep(0.1)\n"), logs, quiet, on_hang=full
-    )
+    job = hanging("while not (out / 'seen').exists(): time.sleep(0.1)\n")
+    runner.run(job, logs, Observers([Hangs()], full))
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [(ON_HANG, "Report"), (RETRIES, "three"), (RETRIES, "-1")]
 )
-def test_what_somebody_else_has_written_is_refused(hanging, logs, quiet, name, value):
+def test_what_somebody_else_has_written_is_refused(hanging, logs, name, value):
     job = hanging("")
     job["metadata"]["annotations"] = {name: value}
     with pytest.raises(InputError, match=f"annotation {name} '{value}': must be "):
-        runner.run(job, logs, quiet)
+        runner.run(job, logs)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from line_by_line import line_by_line
 
 from trireme.errors import InputError, JobFailed
 from trireme.runner.local import runner
@@ -113,7 +114,7 @@ def test_replicas_find_their_master_by_its_name(manifest, logs):
         " socket.gethostbyname(os.environ['MASTER_ADDR']))\n"
     )
     said: dict[str, str] = {}
-    runner.run(manifest(program), logs, said.__setitem__, isolated=True)
+    runner.run(manifest(program), logs, line_by_line(said.__setitem__), isolated=True)
     assert said == {
         "master-0": "job-master-0 job-master-0 23456 10.77.0.1",
         "worker-0": "job-worker-0 job-master-0 23456 10.77.0.1",
@@ -126,12 +127,12 @@ def test_a_path_that_the_job_gives_is_the_programs_alone(manifest, logs):
     job = manifest("", workers=0, env={"PATH": "/nowhere"})
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     container["command"] = [sys.executable, "-c", "import os; print(os.environ['PATH'])"]
-    runner.run(job, logs, said.__setitem__, isolated=True)
+    runner.run(job, logs, line_by_line(said.__setitem__), isolated=True)
     assert said == {"master-0": "/nowhere"}
 
 
 @isolating
-def test_a_lost_node_is_named(manifest, logs, quiet, impatient):
+def test_a_lost_node_is_named(manifest, logs, impatient):
     # As if the machine had lost its power: all of one host is gone at once.
     program = (
         "import os, pathlib, signal, time\n"
@@ -148,7 +149,7 @@ def test_a_lost_node_is_named(manifest, logs, quiet, impatient):
         "time.sleep(600)\n"
     )
     with pytest.raises(JobFailed, match=r"^replica worker-0 was ended by SIGKILL$"):
-        runner.run(manifest(program), logs, quiet, isolated=True)
+        runner.run(manifest(program), logs, isolated=True)
 
 
 @isolating
@@ -173,8 +174,8 @@ def test_nothing_is_left_when_the_runner_is_killed(manifest, alone, runs, eventu
     assert eventually(lambda: not inside())
 
 
-def test_without_root_it_is_refused(manifest, logs, quiet, monkeypatch):
+def test_without_root_it_is_refused(manifest, logs, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(InputError, match="isolation needs root"):
-        runner.run(manifest(""), logs, quiet, isolated=True)
+        runner.run(manifest(""), logs, isolated=True)
     assert not logs.exists()

@@ -33,7 +33,7 @@ def run(home, tmp_path, monkeypatch):
         described = {"name": "digits", "framework": "custom", "entrypoint": "train.py"} | fields
         job = TrainingJob.create(**described)
         with jobs.make_directory(home, job.name) as directory:
-            jobs.run(job, directory, lambda replica, line: None)
+            jobs.run(job, directory)
 
     return run
 
@@ -156,7 +156,7 @@ def test_a_job_can_be_cancelled_while_its_code_is_fetched(tmp_path, runs, eventu
         job = TrainingJob.create(name="digits", entrypoint="train.py", code=code)
         try:
             with jobs.make_directory(Path(sys.argv[1]), job.name) as directory:
-                jobs.run(job, directory, print)
+                jobs.run(job, directory)
         except TriremeError as error:
             sys.exit(str(error))
     """

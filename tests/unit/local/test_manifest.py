@@ -44,17 +44,17 @@ def test_any_job_that_can_be_described_has_all_that_is_read_here(data):
             assert made.framework.environment(made, pod, network) is not None
 
 
-def test_a_job_that_is_to_wait_cannot_run_here(job, replicas, logs, quiet):
+def test_a_job_that_is_to_wait_cannot_run_here(job, replicas, logs):
     made = job("PyTorchJob", {"suspend": True}, Master=replicas(["true"]))
     with pytest.raises(InputError, match=r"runPolicy\.suspend true"):
-        runner.run(made, logs, quiet)
+        runner.run(made, logs)
     assert not logs.exists()
 
 
-def test_the_working_directory_has_to_be_there(job, replicas, logs, quiet):
+def test_the_working_directory_has_to_be_there(job, replicas, logs):
     made = job("PyTorchJob", Master=replicas(["true"], workingDir="/none"))
     with pytest.raises(InputError, match="workingDir '/none' of Master does not exist"):
-        runner.run(made, logs, quiet)
+        runner.run(made, logs)
     assert not logs.exists()
 
 
@@ -64,12 +64,12 @@ def mounted(job, replicas, path, **source):
     return job("PyTorchJob", Master=replicas(["true"], pod=pod, volumeMounts=mounts))
 
 
-def test_an_empty_volume_needs_nothing(job, replicas, logs, quiet):
-    runner.run(mounted(job, replicas, "/none", emptyDir={}), logs, quiet)
+def test_an_empty_volume_needs_nothing(job, replicas, logs):
+    runner.run(mounted(job, replicas, "/none", emptyDir={}), logs)
 
 
-def test_any_other_volume_has_to_be_where_it_is_mounted(job, replicas, logs, quiet, tmp_path):
+def test_any_other_volume_has_to_be_where_it_is_mounted(job, replicas, logs, tmp_path):
     claim = {"persistentVolumeClaim": {"claimName": "c"}}
-    runner.run(mounted(job, replicas, str(tmp_path), **claim), logs, quiet)
+    runner.run(mounted(job, replicas, str(tmp_path), **claim), logs)
     with pytest.raises(InputError, match="volume 'v' of Master is mounted at /none, which does"):
-        runner.run(mounted(job, replicas, "/none", **claim), logs, quiet)
+        runner.run(mounted(job, replicas, "/none", **claim), logs)

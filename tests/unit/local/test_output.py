@@ -8,6 +8,7 @@ import pytest
 from line_by_line import line_by_line
 
 from trireme.errors import JobFailed
+from trireme.observers.base import Findings, Observer, Observers
 from trireme.plain import plain
 from trireme.process.patience import wait_for
 from trireme.runner.lines import LivePrinter
@@ -38,7 +39,6 @@ def test_output_is_complete_in_a_file_per_replica_and_line_by_line(manifest, log
         "master-0.log",
         "worker-0.log",
         "worker-1.log",
-        "replicas.json",
     }
     for name, lines in heard.items():
         role = name.partition("-")[0]
@@ -58,6 +58,11 @@ def test_a_progress_bar_shows_what_a_person_would_see(manifest, logs):
 
 def test_a_bar_that_is_being_rewritten_is_told_apart_from_lines(manifest, logs):
     said, rewritten = [], []
+
+    class Rewritten(Observer):
+        def rewritten(self, replica, text):
+            rewritten.append((replica, text))
+
     program = """
     import sys, time
     for percent in range(0, 100, 10):
@@ -68,8 +73,7 @@ def test_a_bar_that_is_being_rewritten_is_told_apart_from_lines(manifest, logs):
     runner.run(
         manifest(program, workers=0),
         logs,
-        line_by_line(lambda name, line: said.append(line)),
-        on_rewritten=lambda name, text: rewritten.append((name, text)),
+        line_by_line(lambda name, line: said.append(line), Rewritten()),
     )
     assert said == ["90 %"]
     assert 1 < len(rewritten) < 6  # two a second
@@ -98,26 +102,59 @@ def test_a_listener_that_fails_does_not_hang_the_job(manifest, alone):
         pytest.fail("the job never ends")
 
 
-def test_a_fault_of_a_listener_ends_the_job(manifest, alone):
-    process = alone(
-        manifest("while True: print('hello')", workers=0),
-        before="def fail(name, line): raise KeyError('a fault of ours')",
-        on_lines="fail",
-    )
-    assert process.wait(LIMIT) == 1
+def test_an_observer_that_fails_is_left_out_and_told(manifest, logs, capsys, tmp_path):
+    class Failing(Observer):
+        def prepare(self, manifest):
+            manifest["spec"].clear()
+            raise RuntimeError("halfway")
+
+    class Faulty(Observer):
+        def lines(self, replica, text):
+            raise KeyError("a fault of theirs")
+
+    class Listing(Observer):
+        def lines(self, replica, text):
+            self.record(tags={replica: text}, words=["heard"])
+
+    found = []
+    observers = Observers([Failing(), Faulty(), Listing()], found.append)
+    runner.run(manifest("print('hello')", workers=0), logs, observers)
+    assert found == [Findings({}, {"master-0": "hello"}, ["heard"])]
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: Failing is left out, as it failed: RuntimeError: halfway",
+        "warning: Faulty is left out, as it failed: KeyError: 'a fault of theirs'",
+    ]
+
+
+def test_an_observer_can_end_a_job_and_say_why_it_failed(manifest, logs):
+    class Ending(Observer):
+        def tick(self, job):
+            raise JobFailed("enough")
+
+        def explained(self, failure):
+            return JobFailed(f"{failure}, as I say")
+
+        def end(self, failure):
+            ended.append(str(failure))
+
+    ended = []
+    with pytest.raises(JobFailed, match=r"^enough, as I say$") as caught:
+        runner.run(manifest("import time; time.sleep(60)"), logs, Observers([Ending()]))
+    assert ended == ["enough, as I say"]
+    assert set(caught.value.replica_seconds) == {"master-0", "worker-0"}
 
 
 def test_what_is_wrong_with_showing_a_bar_does_not_end_the_reading(manifest, logs):
-    def fail(name, text):
-        raise OSError("no space left on device")
+    class Failing(Observer):
+        def rewritten(self, replica, text):
+            raise OSError("no space left on device")
 
     said: list[str] = []
     program = r"import sys; sys.stdout.write('10 %\r'); sys.stdout.flush(); print('x\n' * 200_000)"
     runner.run(
         manifest(program, workers=0),
         logs,
-        line_by_line(lambda name, line: said.append(line)),
-        on_rewritten=fail,
+        line_by_line(lambda name, line: said.append(line), Failing()),
     )
     assert said.count("x") == 200_000
     assert len((logs / "master-0.log").read_text().splitlines()) == len(said)
@@ -130,7 +167,7 @@ def test_a_listener_that_never_returns_does_not_keep_the_job_from_ending(
     monkeypatch.setattr(replica, "UNREAD", 0.5)
     with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 3$"):
         job = manifest("print('hello')\nraise SystemExit(3)", workers=0)
-        runner.run(job, logs, lambda name, line: threading.Event().wait())
+        runner.run(job, logs, line_by_line(lambda name, line: threading.Event().wait()))
 
 
 def test_a_letter_of_two_bytes_survives_where_a_long_line_is_cut(manifest, logs):

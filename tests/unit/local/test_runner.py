@@ -16,7 +16,7 @@ WHO = "import os, sys, time\nname = {'0': 'master'}.get(os.environ['RANK'], 'wor
 """Starts programs whose replicas do different things."""
 
 
-def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, quiet, impatient):
+def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, impatient):
     program = WHO + (
         "if os.environ['RANK'] == '2':\n"
         "    for number in range(100):\n"
@@ -25,7 +25,7 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
         "time.sleep(600)\n"
     )
     with pytest.raises(JobFailed, match=r"^replica worker-1 exited with status 3$") as caught:
-        runner.run(manifest(program, workers=2), logs, quiet)
+        runner.run(manifest(program, workers=2), logs)
     lines = caught.value.detail.splitlines()
     assert lines == [
         f"[worker-1] line {number}" for number in range(100 - failed_replica.TAIL, 100)
@@ -34,10 +34,10 @@ def test_a_failing_worker_is_named_and_its_last_lines_are_shown(manifest, logs, 
     assert all(seconds > 0 for seconds in caught.value.replica_seconds.values())
 
 
-def test_a_failing_master_is_named(manifest, logs, quiet, impatient):
+def test_a_failing_master_is_named(manifest, logs, impatient):
     program = WHO + "sys.exit('no data') if name == 'master' else time.sleep(600)"
     with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 1$") as caught:
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
     assert caught.value.detail == "[master-0] no data"
 
 
@@ -50,7 +50,7 @@ def test_a_failing_master_is_named(manifest, logs, quiet, impatient):
     ],
 )
 def test_a_replica_that_was_dragged_down_is_not_blamed(
-    manifest, logs, quiet, complaint, tmp_path, monkeypatch
+    manifest, logs, complaint, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(runner, "SETTLE", 60.0)
     program = WHO + (
@@ -65,11 +65,11 @@ def test_a_replica_that_was_dragged_down_is_not_blamed(
         "raise ValueError('the cause')\n"
     )
     with pytest.raises(JobFailed, match=r"^replica master-0 exited with status 1$") as caught:
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
     assert "ValueError: the cause" in caught.value.detail
 
 
-def test_if_all_were_dragged_down_the_first_is_named(manifest, logs, quiet, monkeypatch, tmp_path):
+def test_if_all_were_dragged_down_the_first_is_named(manifest, logs, monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "SETTLE", 60.0)
     program = WHO + (
         f"gone = {str(tmp_path / 'gone')!r}\n"
@@ -81,10 +81,10 @@ def test_if_all_were_dragged_down_the_first_is_named(manifest, logs, quiet, monk
         "sys.exit(1)\n"
     )
     with pytest.raises(JobFailed, match=r"^replica master-0 exited"):
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
 
 
-def test_what_the_preflight_said_is_none_of_a_replicas_words(manifest, logs, quiet, monkeypatch):
+def test_what_the_preflight_said_is_none_of_a_replicas_words(manifest, logs, monkeypatch):
     monkeypatch.setattr(runner, "SETTLE", 60.0)
     program = WHO + (
         f"if name == 'worker':\n    print('{MARK}' + '{{\"skipped\":\"Broken pipe\"}}')\n"
@@ -92,12 +92,12 @@ def test_what_the_preflight_said_is_none_of_a_replicas_words(manifest, logs, qui
         "sys.exit('the ' + name)\n"
     )
     with pytest.raises(JobFailed, match=r"^replica worker-0 exited") as caught:
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
     assert caught.value.detail == "[worker-0] the worker"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_signal_that_ended_a_replica_is_named(manifest, logs, quiet, impatient, number):
+def test_a_signal_that_ended_a_replica_is_named(manifest, logs, impatient, number):
     program = WHO + (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
@@ -105,27 +105,27 @@ def test_a_signal_that_ended_a_replica_is_named(manifest, logs, quiet, impatient
         "time.sleep(600)\n"
     )
     with pytest.raises(JobFailed, match=f"^replica worker-0 was ended by {number.name}$"):
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
 
 
 @pytest.mark.parametrize("status", [128, 200, 255])
-def test_a_high_exit_status_that_is_no_signal_is_named(manifest, logs, quiet, impatient, status):
+def test_a_high_exit_status_that_is_no_signal_is_named(manifest, logs, impatient, status):
     # sys.exit(-1) gives 255.
     with pytest.raises(JobFailed, match=f"^replica master-0 exited with status {status}$"):
-        runner.run(manifest(f"import sys; sys.exit({status})", workers=0), logs, quiet)
+        runner.run(manifest(f"import sys; sys.exit({status})", workers=0), logs)
 
 
-def test_a_command_that_cannot_be_started_is_named(manifest, logs, quiet, impatient):
+def test_a_command_that_cannot_be_started_is_named(manifest, logs, impatient):
     job = manifest("", workers=0)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     container["command"] = ["no-such-program"]
     with pytest.raises(JobFailed, match=r"^replica master-0 could not be started$") as caught:
-        runner.run(job, logs, quiet)
+        runner.run(job, logs)
     assert "no-such-program: No such file or directory" in caught.value.detail
 
 
 @pytest.mark.slow
-def test_a_job_that_runs_too_long_is_ended(manifest, logs, quiet, tmp_path, runs):
+def test_a_job_that_runs_too_long_is_ended(manifest, logs, tmp_path, runs):
     program = WHO + (
         f"open({str(tmp_path)!r} + '/pid' + os.environ['RANK'], 'w').write(str(os.getpid()))\n"
         "print('working')\n"
@@ -133,22 +133,22 @@ def test_a_job_that_runs_too_long_is_ended(manifest, logs, quiet, tmp_path, runs
     )
     # Long enough for both to have started also where the machine is busy.
     with pytest.raises(JobFailed, match=r"^the job ran into its time limit of \d s$") as caught:
-        runner.run(manifest(program, policy={"activeDeadlineSeconds": 5}), logs, quiet)
+        runner.run(manifest(program, policy={"activeDeadlineSeconds": 5}), logs)
     assert caught.value.detail == "[master-0] working"
     pids = [int(file.read_text()) for file in tmp_path.glob("pid*")]
     assert len(pids) == 2
     assert not any(map(runs, pids))
 
 
-def test_a_time_limit_that_is_kept_changes_nothing(manifest, logs, quiet):
-    assert set(runner.run(manifest("", policy={"activeDeadlineSeconds": 600}), logs, quiet)) == {
+def test_a_time_limit_that_is_kept_changes_nothing(manifest, logs):
+    assert set(runner.run(manifest("", policy={"activeDeadlineSeconds": 600}), logs)) == {
         "master-0",
         "worker-0",
     }
 
 
 def test_workers_that_outlive_a_successful_master_are_stopped(
-    manifest, logs, quiet, monkeypatch, tmp_path, runs
+    manifest, logs, monkeypatch, tmp_path, runs
 ):
     monkeypatch.setitem(runner.LINGER, "Running", 1.0)
     pid, ready = tmp_path / "pid", tmp_path / "ready"
@@ -161,13 +161,11 @@ def test_workers_that_outlive_a_successful_master_are_stopped(
         "while not os.path.exists(ready):\n"
         "    time.sleep(0.01)\n"
     )
-    assert set(runner.run(manifest(program), logs, quiet)) == {"master-0", "worker-0"}
+    assert set(runner.run(manifest(program), logs)) == {"master-0", "worker-0"}
     assert not runs(int(pid.read_text()))
 
 
-def test_a_worker_that_fails_after_the_master_succeeded_changes_nothing(
-    manifest, logs, quiet, tmp_path
-):
+def test_a_worker_that_fails_after_the_master_succeeded_changes_nothing(manifest, logs, tmp_path):
     program = WHO + (
         f"done = {str(tmp_path / 'done')!r}\n"
         "if name == 'master':\n"
@@ -178,14 +176,14 @@ def test_a_worker_that_fails_after_the_master_succeeded_changes_nothing(
         "time.sleep(1)\n"
         "sys.exit(1)\n"
     )
-    assert set(runner.run(manifest(program), logs, quiet)) == {"master-0", "worker-0"}
+    assert set(runner.run(manifest(program), logs)) == {"master-0", "worker-0"}
 
 
-def test_a_replica_that_hangs_at_its_exit_is_named(manifest, logs, quiet, monkeypatch):
+def test_a_replica_that_hangs_at_its_exit_is_named(manifest, logs, monkeypatch):
     monkeypatch.setattr(runner, "EXIT_LIMIT", 1.0)
     program = WHO + "time.sleep(600 if name == 'master' else 0)"
     with pytest.raises(JobFailed, match="replica master-0 has neither printed nor worked for 1 s"):
-        runner.run(manifest(program), logs, quiet)
+        runner.run(manifest(program), logs)
 
 
 @pytest.mark.parametrize(
@@ -197,24 +195,24 @@ def test_a_replica_that_hangs_at_its_exit_is_named(manifest, logs, quiet, monkey
     ids=["progress bar", "computing"],
 )
 def test_a_replica_that_still_works_when_the_others_are_done_is_let(
-    manifest, logs, quiet, monkeypatch, work
+    manifest, logs, monkeypatch, work
 ):
     monkeypatch.setattr(runner, "EXIT_LIMIT", 1.0)
     busy = "\n    ".join(work.splitlines())
     program = WHO + f"end = time.monotonic() + 3\nif name == 'master':\n    {busy}\n"
-    runner.run(manifest(program), logs, quiet)
+    runner.run(manifest(program), logs)
 
 
-def test_a_job_that_cannot_be_started_is_ended_in_a_sentence(manifest, logs, quiet):
+def test_a_job_that_cannot_be_started_is_ended_in_a_sentence(manifest, logs):
     job = manifest("", env={"LONG": "x" * 200_000})
     with pytest.raises(JobFailed, match=r"^replica master-0 could not be started$") as caught:
-        runner.run(job, logs, quiet)
+        runner.run(job, logs)
     assert "python3: Argument list too long" in caught.value.detail
 
 
 @pytest.mark.parametrize("threads", range(5))
 def test_a_job_whose_user_may_have_no_more_threads_is_ended_in_a_sentence(
-    manifest, logs, quiet, impatient, monkeypatch, threads
+    manifest, logs, impatient, monkeypatch, threads
 ):
     started = []
 
@@ -227,14 +225,14 @@ def test_a_job_whose_user_may_have_no_more_threads_is_ended_in_a_sentence(
 
     monkeypatch.setattr(replica.threading, "Thread", Limited)
     with pytest.raises(JobFailed, match=r"^replica \S+ could not be followed: .*, ulimit -u$"):
-        runner.run(manifest("import time; time.sleep(600)", workers=2), logs, quiet)
+        runner.run(manifest("import time; time.sleep(600)", workers=2), logs)
     assert not [*logs.glob("*.pid")]  # which is there as long as a replica runs
 
 
-def test_signal_handlers_are_as_before_when_the_job_has_ended(manifest, logs, quiet):
+def test_signal_handlers_are_as_before_when_the_job_has_ended(manifest, logs):
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    runner.run(manifest("", workers=0), logs, quiet)
+    runner.run(manifest("", workers=0), logs)
     assert [signal.getsignal(number) for number in numbers] == before
 
 

@@ -1,8 +1,6 @@
 """``trireme job advise``: what to change in a job, from a minute of it on this machine."""
 
 import shutil
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,13 +14,10 @@ from trireme.cli.job.places import jobs_home
 from trireme.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.errors import InputError, TriremeError
 from trireme.terminal.tables import table
-from trireme.text.say import say
 
 if TYPE_CHECKING:
     from trireme.job.job import TrainingJob
     from trireme.observers.advice.measured import Measured, Use
-    from trireme.runner.local.looking import Looking
-    from trireme.runner.local.replica import Replica
 
 START_LIMIT = 900.0  # seconds until the first step
 
@@ -41,6 +36,7 @@ def advise(
     from trireme.observers.advice import at_end, words
     from trireme.observers.advice.suggestions import suggestions
     from trireme.runner.local import jobs, stacks, usage
+    from trireme.runner.local.looking import Enough, Look
 
     if why := stacks.why_not():
         raise InputError(f"nothing can be measured: {why}")
@@ -48,16 +44,13 @@ def advise(
     job = given.model_copy(update={"name": f"{given.name}-advise"})
     manifest = jobs.check(jobs_home(), job)
     known = prices.read()
-    look = _Look(seconds, job.world_size)
+    look = Look(seconds, job.world_size)
     with jobs.make_directory(jobs_home(), job.name) as directory:
         try:
             # What replicas print is shown where the job fails.
-            jobs.run(
-                _apart(job, directory),
-                directory,
-                on_lines=lambda replica, lines: None,
-                on_tick=look.is_enough,
-            )
+            jobs.run(_apart(job, directory), directory, [look])
+        except Enough:
+            pass
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     looking = look.looking
@@ -80,34 +73,6 @@ def advise(
     typer.echo(words.verdict(measured))
     for suggestion in suggestions(measured, known):
         typer.echo(f"- {suggestion}")
-
-
-class _Look:
-    """Looks at a job from its start on; tells when that is enough."""
-
-    def __init__(self, seconds: float, peers: int) -> None:
-        self._seconds, self._peers = seconds, peers
-        self._began, self._has_said = time.monotonic(), False
-        self.looking: Looking | None = None
-
-    def is_enough(self, replicas: "Sequence[Replica]") -> bool:
-        """Tells whether enough has been seen."""
-        from trireme.runner.local.looking import Looking
-
-        if self.looking is None:
-            pids: Mapping[str, int] = {each.name: each.pid for each in replicas if each.pid}
-            self.looking = Looking(pids, self._seconds, peers=self._peers)
-            self.looking.start()
-        waited = time.monotonic() - self._began
-        if self.looking.first_step is not None and not self._has_said:
-            self._has_said = True
-            say(f"the first step came after {waited:.0f} s; measuring for {self._seconds:.0f} s")
-        is_late = self.looking.first_step is None and waited > START_LIMIT
-        if is_late or self.looking.done.is_set():
-            self.looking.done.set()
-            self.looking.join()
-            return True
-        return False
 
 
 def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from trireme.text.say import say
 if TYPE_CHECKING:
     from trireme.job.job import TrainingJob
     from trireme.kubernetes.connection import Cluster
-    from trireme.observers.advice.suggestions import Suggestion
+    from trireme.observers.base import Findings
 
 
 def submit(
@@ -101,6 +100,7 @@ def submit(
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
     from trireme.manifests import to_yaml
+    from trireme.observers.printing import Printing
     from trireme.runner.lines import LivePrinter
     from trireme.runner.local import jobs
 
@@ -112,22 +112,23 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
         typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
         try:
             with closing(LivePrinter(plain)) as printer:
-                jobs.run(job, directory, printer, isolated, on_advice=_advise)
+                shown = [Printing(printer)]
+                jobs.run(job, directory, shown, isolated=isolated, recorder=_say_words)
         except JobFailed:
             typer.echo(f"logs: {directory / 'logs'}", err=True)
             raise
     typer.echo(f"{job.name} succeeded; its files are in {directory}")
 
 
-def _advise(found: "Sequence[Suggestion]") -> None:
-    for suggestion in found:
-        typer.echo(f"advice: {suggestion}", err=True)
+def _say_words(found: "Findings") -> None:
+    for words in found.words:
+        say(words)
 
 
 def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
     from trireme.manifests import render, to_yaml
     from trireme.manifests.references import references
-    from trireme.observers.preflight import wrapping
+    from trireme.observers.preflight.observer import Preflight
     from trireme.runner.cluster import admission, checks, reasons, submission
     from trireme.runner.cluster.operators import operator_of
     from trireme.runner.cluster.status import State, status_of
@@ -143,11 +144,10 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
     gang = reasons.gang_unavailable(cluster, manifest)
     for note in [*notes(job, manifest, followed=wait), *([gang] if gang else [])]:
         typer.echo(f"note: {note}", err=True)
-    prepare = wrapping.wrapper(job)
     if wait:
-        _follow(job, manifest, cluster, prepare)
+        _follow(job, manifest, cluster)
         return
-    state = status_of(submission.submit(cluster, manifest, prepare)).state
+    state = status_of(submission.submit(cluster, manifest, Preflight(job).prepare)).state
     before = " and has succeeded already" if state is State.SUCCEEDED else ""
     typer.echo(
         f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
@@ -155,42 +155,33 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
     )
 
 
-def _follow(
-    job: "TrainingJob",
-    manifest: dict[str, Any],
-    cluster: "Cluster",
-    prepare: Callable[[dict[str, Any]], None] | None,
-) -> None:
+def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") -> None:
+    from trireme.observers import timeline
     from trireme.observers.advice import at_end
-    from trireme.observers.preflight.report import Report
+    from trireme.observers.base import Observers, installed
+    from trireme.observers.hangs import Hangs
+    from trireme.observers.preflight.observer import Preflight
+    from trireme.observers.printing import Printing
     from trireme.observers.progress import Meter
-    from trireme.observers.timeline import NAME, Timeline
+    from trireme.observers.trainer_status import TrainerStatus
     from trireme.runner.cluster import launcher
     from trireme.runner.cluster.follower import Limits
-    from trireme.runner.cluster.trainer_status import TrainerStatus
 
-    show_line, meter = printer(), Meter(job.leader)
-    status = TrainerStatus(cluster, manifest)
-
-    def show(replica: str, line: str) -> None:
-        show_line(replica, line)
-        meter(replica, line)
-
+    meter = Meter(job.leader)
     with tempfile.TemporaryDirectory() as directory:
         logs = Path(directory)
-        with at_end.advising(at_end.about(job, manifest), logs, _advise):
-            launcher.launch(
-                manifest,
-                cluster,
-                limits=Limits(job.queued_limit, job.starting_limit),
-                on_line=show,
-                on_state=say,
-                on_tick=lambda: status.tell(meter.progress),
-                timeline=Timeline(logs / NAME),
-                prepare=prepare,
-                preflight=Report(),
-            )
-    status.succeed()
+        observers = [
+            Printing(printer(), say),
+            meter,
+            TrainerStatus(cluster, manifest, meter),
+            Preflight(job),
+            Hangs(),
+            timeline.Timeline(logs / timeline.NAME),
+            at_end.Advice(at_end.about(job, manifest), logs),
+            *installed(job),
+        ]
+        limits = Limits(job.queued_limit, job.starting_limit)
+        launcher.launch(manifest, cluster, limits, Observers(observers, _say_words))
     say(f"{manifest['kind']} {job.name} succeeded")
 
 

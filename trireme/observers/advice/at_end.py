@@ -1,7 +1,6 @@
 """What is advised at the end of a training: by what has been counted anyway."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,41 +11,53 @@ from trireme.job.job import TrainingJob
 from trireme.kubernetes.amounts import is_gpu, limits, requests
 from trireme.manifests.roles import roles
 from trireme.observers import timeline
+from trireme.observers.advice import TAG
 from trireme.observers.advice.measured import Asked, Measured, Use
-from trireme.observers.advice.suggestions import Suggestion, suggestions
-from trireme.observers.timeline import Life
-from trireme.text.say import say
+from trireme.observers.advice.suggestions import suggestions
+from trireme.observers.base import Observer
 
 Idle = Callable[[], tuple[float, float]]
 
 
-@contextmanager
-def advising(
-    about: Measured,
-    logs: Path,
-    on_advice: Callable[[Sequence[Suggestion]], None],
-    idle: Idle = lambda: (0.0, 0.0),
-) -> Iterator[None]:
-    """Passes on what to change in a job that is run meanwhile, if anything is.
+class Advice(Observer):
+    """Says at the end of a training what to change in its job, if anything is."""
 
-    Args:
-        about: What is known of the job beforehand.
-        logs: Where the time line of its replicas is kept.
-        on_advice: Called at its end with what to change, if anything is.
-        idle: What tells for how long this machine's processors have been idle, and there.
-    """
-    before = idle()
-    try:
-        yield
-    except JobFailed as error:
-        if not isinstance(error, Cancelled):
-            _pass_on(replace(about, failure=f"{error}\n{error.detail}"), on_advice)
-        raise
-    after = idle()
-    total = after[1] - before[1]
-    share = (after[0] - before[0]) / total if total else None
-    uses = {name: _use(life) for name, life in timeline.read(logs / timeline.NAME).items()}
-    _pass_on(replace(about, replicas=uses, idle=share), on_advice)
+    def __init__(
+        self, about: Measured, logs: Path, idle: Idle = lambda: (0.0, 0.0), *, says: bool = True
+    ) -> None:
+        """Begins with the training.
+
+        Args:
+            about: What is known of the job beforehand.
+            logs: Where ``Timeline``, which comes before this observer, keeps its file.
+            idle: What tells for how long this machine's processors have been idle, and there.
+            says: Whether it is said, and not only kept.
+        """
+        self._about, self._logs, self._idle, self._says = about, logs, idle, says
+        self._before = idle()
+
+    def end(self, failure: BaseException | None) -> None:
+        """Finds out what to change."""
+        if isinstance(failure, JobFailed) and not isinstance(failure, Cancelled):
+            measured = replace(self._about, failure=f"{failure}\n{failure.detail}")
+        elif failure is None:
+            idle, there = (
+                now - before for now, before in zip(self._idle(), self._before, strict=True)
+            )
+            lives = timeline.read(self._logs / timeline.NAME)
+            uses = {name: Use(life.ran, life.cpu, life.peak_memory) for name, life in lives.items()}
+            share = idle / there if there else None
+            measured = replace(self._about, replicas=uses, idle=share)
+        else:
+            return
+        try:
+            found = [str(each) for each in suggestions(measured, prices.read())]
+        except TriremeError as error:  # a broken table of prices; the training has ended well
+            self.record(words=[f"warning: there is no advice: {error}"])
+            return
+        if found:
+            words = [f"advice: {each}" for each in found] if self._says else []
+            self.record(tags={TAG: "\n".join(found)}, words=words)
 
 
 def about(
@@ -94,15 +105,3 @@ def _asked_by(manifest: Mapping[str, Any], job: TrainingJob) -> dict[str, Asked]
         )
         for role in roles(manifest)
     }
-
-
-def _pass_on(measured: Measured, on_advice: Callable[[Sequence[Suggestion]], None]) -> None:
-    try:
-        if found := suggestions(measured, prices.read()):
-            on_advice(found)
-    except TriremeError as error:  # a broken table of prices; the training has ended well
-        say(f"warning: there is no advice: {error}")
-
-
-def _use(life: Life) -> Use:
-    return Use(life.ran, life.cpu, life.peak_memory)

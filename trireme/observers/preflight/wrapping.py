@@ -5,8 +5,7 @@ import json
 import re
 import secrets
 import zlib
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -68,15 +67,6 @@ def why_not(job: TrainingJob) -> str:
         if not _IN_IMAGES_WITH_A_SHELL.fullmatch(PurePosixPath(command[0]).name):
             return f"the image may have no shell: the command of the {role} is {command[0]}"
     return ""
-
-
-def wrapper(
-    job: TrainingJob, patience: float = PATIENCE, *, alone: bool = False
-) -> Callable[[dict[str, Any]], None] | None:
-    """Returns what puts the preflight into a job's manifest; ``None`` where it makes none."""
-    if not job.preflight or why_not(job):
-        return None
-    return partial(wrap, job=job, patience=patience, alone=alone)
 
 
 def wrap(

@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,10 +17,9 @@ from trireme.kubernetes.resources import PODS, Resource
 from trireme.kubernetes.streams import Stop
 from trireme.kubernetes.watch import Change, changes
 from trireme.observers import incidents
-from trireme.observers.preflight.report import Report
-from trireme.observers.timeline import Timeline
-from trireme.runner.cluster import identity, reasons, submission
-from trireme.runner.cluster.hang_watch import HangWatch, Hung
+from trireme.observers.base import Activity, Observers
+from trireme.observers.timeline import Life
+from trireme.runner.cluster import activity, identity, reasons, submission
 from trireme.runner.cluster.replicas import Replica, Replicas
 from trireme.runner.cluster.status import State, Status, expected_replicas, is_suspended, status_of
 from trireme.runner.cluster.usage_watch import UsageWatch
@@ -61,40 +60,32 @@ class Follower:
         cluster: Cluster,
         job: dict[str, Any],
         limits: Limits,
-        on_line: Callable[[str, str], None],
-        on_state: Callable[[str], None],
+        observers: Observers,
         *,
         replica: str = "",
         stop: Stop | None = None,
-        hang_watch: HangWatch | None = None,
-        on_tick: Callable[[], None] = lambda: None,
-        timeline: Timeline | None = None,
-        preflight: Report | None = None,
     ) -> None:
-        """Prepares it; ``on_line`` is called from several threads, with replica and line."""
-        self.job = job
-        self._timeline, self._preflight = timeline, preflight
+        """Prepares it; with ``replica`` the lines of that one alone are read."""
+        self.job, self.has_ended = job, False
         self._usage = UsageWatch(cluster, self._metadata["namespace"], pods_of(job))
         self._cluster = cluster
         self._limits = limits
-        self._on_state = on_state
-        self._stop, self._hang_watch, self._on_tick = stop or Stop(), hang_watch, on_tick
+        self._observers = observers
+        self._stop = stop or Stop()
         self._replicas = Replicas(
             cluster,
             kind_of(job).container,
-            on_line,
+            observers,
             self._stop,
             count=expected_replicas(job),
             only=replica,
-            preflight=preflight,
         )
         self._seen: queue.SimpleQueue[tuple[Resource, Change] | BaseException] = queue.SimpleQueue()
         self._phase, self._since = "", time.monotonic()
         self._queued_for, self._reason = "", ""
         self._waiting: set[str] = set()  # the replicas that the reason is about
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
-        self._all_started = self._runs = False
-        self._all_run_since = 0.0  # by the monotonic clock; 0: they do not
+        self._all_started = False
         self._said = ""
         told = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
         self._failed = {
@@ -106,36 +97,83 @@ class Follower:
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
         if self._replicas.take_turns:
-            self._on_state(IN_TURN)
+            self._observers.state(IN_TURN)
         try:
             while not (status := status_of(self.job)).state.ended:
                 if self._stop.is_set():
                     return {}
                 self._check(status)
-                self._on_tick()
-                self._keep_timeline()
+                self._observers.tick(self)
                 self._receive_all(TICK)
             self._drain()
             if status.state is State.FAILED:
-                raise self._failure(status)
+                raise self._observers.explained(self._failure(status))
         except JobFailed as error:
             error.replica_seconds = self._seconds()
             raise
         finally:
             self._stop.set()
-            self._keep_timeline(goes_on=False)
+            self.has_ended = True
+            self._observers.tick(self)
         return self._seconds()
 
-    def _keep_timeline(self, *, goes_on: bool = True) -> None:
-        if self._timeline:
-            if goes_on and self._runs and (used := self._usage.look()):
-                for each in self._replicas:
-                    each.has_used(used)
-            asked = pods.moment(self._metadata["creationTimestamp"])
-            self._timeline.keep(
-                lambda: {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas},
-                at_once=not goes_on,
-            )
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The job as it is there now."""
+        return self.job
+
+    @property
+    def all_run(self) -> bool:
+        """Whether all its replicas run."""
+        replicas = list(self._replicas)
+        expected = expected_replicas(self.job) or len(replicas)
+        return sum(replica.is_running for replica in replicas) >= expected > 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its replicas have been started, and none is about to be again."""
+        running = self._running()
+        still = all(replica.is_running or replica.is_over for replica in self._replicas)
+        return self._phase == "running" and bool(running) and still
+
+    @property
+    def last_line(self) -> float:
+        """When a replica that runs printed last, by the monotonic clock; 0: none has."""
+        return max((replica.last_line for replica in self._running()), default=0.0)
+
+    @property
+    def began(self) -> float:
+        """When the first of its replicas that run was started last, by the time of day."""
+        return min((replica.began for replica in self._running()), default=0.0)
+
+    def pids(self) -> dict[str, int]:
+        """Returns no processes: they are on other machines."""
+        return {}
+
+    def lives(self) -> dict[str, Life]:
+        """Returns what each replica has spent its time with, and what it used, by name."""
+        if not self.has_ended and self._running() and (used := self._usage.look()):
+            for each in self._replicas:
+                each.has_used(used)
+        asked = pods.moment(self._metadata["creationTimestamp"])
+        goes_on = not self.has_ended
+        return {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas}
+
+    def activity(self, since: float) -> Activity:
+        """Finds out, in seconds, what it does that has been silent since a time of day."""
+        return activity.activity(self._cluster, self._running(), since)
+
+    def stacks(self) -> dict[str, list[str]]:
+        """Returns where the programs of its replicas stand, in lines, by name."""
+        return activity.stacks(self._cluster, self._running())
+
+    def show(self, replica: str, lines: Sequence[str]) -> None:
+        """Shows lines about a replica among those that it prints."""
+        for line in lines:
+            self._observers.lines(replica, line)
+
+    def _running(self) -> list[Replica]:
+        return [replica for replica in self._replicas if replica.is_running]
 
     @property
     def _metadata(self) -> dict[str, Any]:
@@ -195,25 +233,14 @@ class Follower:
         self._look_for_reason(replicas)
         phase = self._phase_now(status)
         running = sum(replica.is_running for replica in replicas)
-        self._runs = running > 0
         if running >= expected > 0 or self._waiting & {
             replica.name for replica in replicas if replica.is_running
         }:
             self._reason = ""  # it is over; the next look finds that of another replica
-        self._check_preflight(are_all=running >= expected > 0)
         self._say(self._sentence(phase, status, f"{running} of {expected} replicas run"))
         self._check_limit(phase, replicas)
         if self._limits.retries:
             self._check_retries(replicas)
-        if self._hang_watch:
-            self._look_for_hang(self._hang_watch, phase, replicas)
-
-    def _check_preflight(self, *, are_all: bool) -> None:
-        """Ends a job whose replicas have found that it must not train, or cannot meet."""
-        now = time.monotonic()
-        self._all_run_since = (self._all_run_since or now) if are_all else 0.0
-        if self._preflight:
-            self._preflight.check(now - (self._all_run_since or now))
 
     def _sentence(self, phase: str, status: Status, count: str) -> str:
         if phase == "queued":
@@ -291,30 +318,10 @@ class Follower:
         with suppress(TriremeError):  # this user may not change jobs, or it is gone
             submission.patch(self._cluster, self.job, {"metadata": {"annotations": said}})
 
-    def _look_for_hang(self, watch: HangWatch, phase: str, replicas: list[Replica]) -> None:
-        running = [replica for replica in replicas if replica.is_running]
-        if (
-            phase != "running"
-            or not running
-            or any(not replica.is_running and not replica.is_over for replica in replicas)
-        ):
-            watch.start_anew()
-            return
-        try:
-            hang = watch.look(running)
-        except TriremeError as error:
-            self._on_state(f"whether the job hangs cannot be told: {error}")
-            return
-        if hang:
-            for name, lines in hang.stacks.items():
-                self._replicas.show(name, [f"(it hangs: {hang.sentence})", *lines])
-            if watch.answer != "report":
-                raise Hung(hang)
-
     def _say(self, sentence: str) -> None:
         if sentence != self._said:
             self._said = sentence
-            self._on_state(sentence)
+            self._observers.state(sentence)
 
     def _drain(self) -> None:
         """Waits until the pods have ended and all that they printed has been passed on."""
@@ -331,8 +338,6 @@ class Follower:
         self._replicas.give_up()
 
     def _failure(self, status: Status) -> JobFailed:
-        if self._preflight and self._preflight.failure:
-            return self._preflight.failure
         culprit = self._replicas.culprit
         # v1 has one reason for all failures, and tells them apart in the message only.
         if (

@@ -20,6 +20,8 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.kubernetes.resources import PODS
 from trireme.kubernetes.streams import Stop
+from trireme.observers.base import Observers
+from trireme.observers.printing import Printing
 from trireme.observers.usage import Usage
 from trireme.progress import Progress
 from trireme.runner.cluster import identity, progress, reasons, submission
@@ -156,23 +158,17 @@ def logs(
         except BrokenPipeError:
             stop.set()
 
+    observers = Observers([Printing(forward_lines)])
     if follow and not status_of(job).state.ended:
         # That the job fails is no failure of reading its logs.
         with suppress(JobFailed):
-            Follower(
-                cluster,
-                job,
-                Limits(retries=False),
-                forward_lines,
-                lambda state: None,
-                replica=replica,
-                stop=stop,
-            ).follow()
+            limits = Limits(retries=False)
+            Follower(cluster, job, limits, observers, replica=replica, stop=stop).follow()
         return
     replicas = Replicas(
         cluster,
         kind_of(job).container,
-        forward_lines,
+        observers,
         stop,
         count=len(own_pods),
         follow=False,

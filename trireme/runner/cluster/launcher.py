@@ -1,7 +1,7 @@
 """The launcher: run a training job on a Kubernetes cluster, to its end."""
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -10,12 +10,10 @@ from trireme.frameworks import least_replicas
 from trireme.kubernetes import owner
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Unavailable
-from trireme.observers.preflight.report import Report
-from trireme.observers.timeline import Timeline
+from trireme.observers.base import Observers, StartAnew
 from trireme.process.signals import TOLD_TO_END, handled
 from trireme.runner.cluster import submission
 from trireme.runner.cluster.follower import Follower, Limits
-from trireme.runner.cluster.hang_watch import HangWatch, Hung
 from trireme.runner.cluster.status import State, status_of
 
 RUNNING = "Running"
@@ -30,16 +28,9 @@ LAST_CALL = 20.0  # seconds to try to delete a job that is to run no longer
 def launch(
     manifest: dict[str, Any],
     cluster: Cluster,
-    *,
     limits: Limits,
-    on_line: Callable[[str, str], None],
-    on_state: Callable[[str], None],
-    on_hang: Callable[[str], None] = lambda said: None,
-    on_tick: Callable[[], None] = lambda: None,
-    timeline: Timeline | None = None,
-    prepare: Callable[[dict[str, Any]], None] | None = None,
-    preflight: Report | None = None,
-) -> dict[str, float]:
+    observers: Observers,
+) -> Mapping[str, float]:
     """Creates a job on a cluster, or finds it there, and follows it to its end.
 
     A job that fails as its cluster takes a replica away is made anew, twice at most.
@@ -50,13 +41,7 @@ def launch(
     from the main thread.
 
     Args:
-        on_line: Called with a replica's name and each line it prints, from several threads.
-        on_state: Called with a short sentence whenever the job's state has changed.
-        on_hang: Called with a sentence when the job hangs; the replicas' lines say where.
-        on_tick: Called about once a second; what it raises ends the job.
-        timeline: Where it is kept what the replicas spend their time with.
-        prepare: Called with the manifest of each job that is made, to change it first.
-        preflight: What is told of the replicas' preflight; it may end the job.
+        observers: Who looks at it meanwhile.
 
     Returns:
         Seconds that each replica ran, by name.
@@ -70,7 +55,6 @@ def launch(
         Refused: The cluster does not allow it, or does not know the kind of the job.
     """
     follower: Follower | None = None
-    watch = HangWatch(cluster, manifest, on_hang)
     seconds: Mapping[str, float] = {}  # of jobs before this one
     lost = 0
     keeps_pods = False
@@ -85,56 +69,50 @@ def launch(
     with handled(cancel, _SIGNALS):
         try:
             while True:
-                job = submission.submit(cluster, manifest, prepare)
-                follower = Follower(
-                    cluster,
-                    job,
-                    limits,
-                    on_line,
-                    on_state,
-                    hang_watch=watch,
-                    on_tick=on_tick,
-                    timeline=timeline,
-                    preflight=preflight,
-                )
+                job = submission.submit(cluster, manifest, observers.prepare)
+                follower = Follower(cluster, job, limits, observers)
                 if _is_elastic(manifest) and _clean_up(cluster, job, "None"):
                     keeps_pods = True
                 try:
-                    return _added(seconds, follower.follow())
+                    seconds = _added(seconds, follower.follow())
+                    break
                 except JobFailed as error:
                     error.replica_seconds = seconds = _added(seconds, error.replica_seconds)
-                    if isinstance(error, Hung):
-                        watch.restart(error)
-                    elif isinstance(error, ReplicaLost) and lost < LOST:
+                    if isinstance(error, ReplicaLost) and lost < LOST:
                         lost += 1
-                    else:
+                    elif not isinstance(error, StartAnew):
                         raise
-                    if timeline:
-                        timeline.begin_anew()
-                    on_state(f"{error}; it is made anew, and goes on from its last checkpoint")
+                    observers.state(
+                        f"{error}; it is made anew, and goes on from its last checkpoint"
+                    )
                 follower = None
                 submission.delete(cluster, job)
         except BaseException as error:
             _ignore_signals()
             if signals and owner.starts_again(cluster, manifest):
-                on_state(
+                observers.state(
                     "this pod is being removed; the job goes on, and the step's next pod finds it"
                 )
+                observers.end(error)
                 raise PodLost from None
             if follower and isinstance(error, Unavailable):
                 name = manifest["metadata"]["name"]
-                on_state(f"{manifest['kind']} {name} is no longer followed, and goes on")
+                observers.state(f"{manifest['kind']} {name} is no longer followed, and goes on")
+                observers.end(error)
                 raise
             if follower:
                 job_left: dict[str, Any] | None = follower.job
             else:
-                job_left = _leftover_job(cluster, manifest, error, on_state)
+                job_left = _leftover_job(cluster, manifest, error, observers)
             if job_left:
-                _delete_unless_ended(cluster, job_left, on_state)
+                _delete_unless_ended(cluster, job_left, observers)
+            observers.end(error)
             raise
         finally:
             if keeps_pods and follower and status_of(follower.job).state.ended:
                 _clean_up(cluster, follower.job, RUNNING)
+        observers.end(None)
+    return seconds
 
 
 def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
@@ -164,7 +142,7 @@ def _leftover_job(
     cluster: Cluster,
     manifest: dict[str, Any],
     error: BaseException,
-    on_state: Callable[[str], None],
+    observers: Observers,
 ) -> dict[str, Any] | None:
     """Returns the job that a submission may have left which did not come to its end."""
     if isinstance(error, TriremeError) and not isinstance(error, Cancelled):
@@ -173,21 +151,19 @@ def _leftover_job(
         job = submission.find(cluster, manifest, patience=LAST_CALL)
     except TriremeError as problem:
         name = manifest["metadata"]["name"]
-        on_state(f"whether {manifest['kind']} {name} exists now is not known: {problem}")
+        observers.state(f"whether {manifest['kind']} {name} exists now is not known: {problem}")
         return None
     return job if job and submission.is_same(job, manifest) else None
 
 
-def _delete_unless_ended(
-    cluster: Cluster, job: dict[str, Any], on_state: Callable[[str], None]
-) -> None:
+def _delete_unless_ended(cluster: Cluster, job: dict[str, Any], observers: Observers) -> None:
     state = status_of(job).state
     if state.ended or state in (State.CANCELLED, State.DELETING):
         return
     try:
         submission.delete(cluster, job, patience=LAST_CALL)
     except TriremeError as error:
-        on_state(f"{job['kind']} {job['metadata']['name']} could not be deleted: {error}")
+        observers.state(f"{job['kind']} {job['metadata']['name']} could not be deleted: {error}")
 
 
 _SIGNALS: tuple[int, ...] = TOLD_TO_END

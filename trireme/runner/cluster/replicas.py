@@ -3,8 +3,7 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,8 +14,8 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.pod_log import PodLog
 from trireme.kubernetes.pods import Failure, Span
 from trireme.kubernetes.streams import Stop
+from trireme.observers.base import Observers
 from trireme.observers.incidents import FailedAttempt
-from trireme.observers.preflight.report import Report
 from trireme.observers.timeline import Attempt, Life, spans
 from trireme.runner.cluster import identity
 from trireme.runner.cluster.log_readers import LogReaders
@@ -129,6 +128,11 @@ class Replica:
     def is_running(self) -> bool:
         """Whether its container runs, as far as its node answers."""
         return pods.is_running(self._pod, self.container) and not self._gone
+
+    @property
+    def began(self) -> float:
+        """When it was started last, by the time of day; 0 where it has not been."""
+        return max((span.started.timestamp() for span in self._spans.values()), default=0.0)
 
     @property
     def is_over(self) -> bool:
@@ -288,28 +292,25 @@ class Replicas:
         self,
         cluster: Cluster,
         container: str,
-        on_line: Callable[[str, str], None],
+        observers: Observers,
         stop: Stop,
         *,
         count: int,
         follow: bool = True,
         only: str = "",
-        preflight: Report | None = None,
     ) -> None:
         """Starts with none; they come with their pods. With ``follow`` logs are waited for.
 
         Args:
             count: How many there will be, as far as that is known.
             only: The one whose log is read; empty for all.
-            preflight: What is told of the replicas' preflight, whose lines are for machines.
         """
         self._cluster = cluster
         self._container = container
-        self._on_line = on_line
+        self._observers = observers
         self._stop = stop
         self._follow = follow
         self._only = only
-        self._preflight = preflight or Report()
         self._by_name: dict[str, Replica] = {}
         self._logs = LogReaders(stop, 1 if only else count, follow=follow)
 
@@ -357,12 +358,7 @@ class Replicas:
         for log in self._logs.unread():
             if self._by_name[log.name].has_printed:
                 why = "nothing more came" if log.is_over else "its pod outlives the job"
-                self._pass_on(log.name, f"(the rest of the log is not read: {why})")
-
-    def show(self, name: str, lines: list[str]) -> None:
-        """Passes on lines about a replica that it has not printed itself."""
-        for line in lines:
-            self._pass_on(name, line)
+                self._observers.lines(log.name, f"(the rest of the log is not read: {why})")
 
     def wait_for_logs(self) -> None:
         """Waits until all that was to be read has been passed on."""
@@ -392,18 +388,12 @@ class Replicas:
         """One that could not start; ``None`` where there is none."""
         return next((replica for replica in self if replica.stuck), None)
 
-    def _pass_on(self, name: str, line: str) -> None:
-        # A line that cannot be shown, on a full disk for instance, is no reason to stop.
-        with suppress(OSError, ValueError):
-            self._on_line(name, line)
-
     def _log_of(self, replica: Replica, pod: dict[str, Any]) -> PodLog:
         uid = pod["metadata"]["uid"]
 
         def add_line(line: str) -> None:
             replica.add_line(uid, line)
-            if (shown := self._preflight.shown(replica.name, line)) is not None:
-                self._pass_on(replica.name, shown)
+            self._observers.lines(replica.name, line)
 
         container = identity.main_container(pod, self._container)
         log = PodLog(

@@ -5,8 +5,8 @@ from datetime import datetime
 from functools import partial
 
 from trireme.errors import TriremeError
-from trireme.kubernetes.background import Background
 from trireme.kubernetes.connection import Cluster
+from trireme.process.background import Background
 from trireme.runner.cluster import usage
 from trireme.runner.cluster.usage import Found, Used
 

@@ -8,8 +8,8 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,13 @@ from trireme.files.file_lock import FileLock, is_held
 from trireme.files.whole_file import write_whole
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
+from trireme.observers import timeline
 from trireme.observers.advice import at_end
-from trireme.observers.advice.suggestions import Suggestion
+from trireme.observers.advice.at_end import Advice
+from trireme.observers.base import Findings, Observer, Observers, installed
+from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
+from trireme.observers.timeline import Timeline
 from trireme.observers.usage import Usage
 from trireme.process.patience import wait_for
 from trireme.process.processes import born, check_proc, process_of
@@ -36,7 +40,6 @@ from trireme.runner.local import provision, runner
 from trireme.runner.local import usage as processes
 from trireme.runner.local.manifest import Pod
 from trireme.runner.local.manifest import read as read_manifest
-from trireme.runner.local.replica import Replica
 from trireme.text import yaml_text
 
 PROGRESS = "progress.json"
@@ -133,16 +136,16 @@ def check(home: Path, job: TrainingJob) -> dict[str, Any]:
 def run(
     job: TrainingJob,
     directory: Path,
-    on_lines: Callable[[str, str], None],
+    observers: Iterable[Observer] = (),
+    *,
     isolated: bool = False,
-    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
-    on_advice: Callable[[Sequence[Suggestion]], None] = lambda found: None,
+    recorder: Callable[[Findings], None] = lambda found: None,
 ) -> None:
     """Runs a job to its end and keeps its record; the directory goes if it never started.
 
     Args:
-        on_tick: As for ``runner.run``.
-        on_advice: Called at its end with what to change in it, if anything is.
+        observers: Who looks at it, besides what is always done.
+        recorder: Is handed what they, and what is always done, find.
     """
     started = False
     try:
@@ -153,25 +156,19 @@ def run(
                 manifest = render(provision.provision(job, directory))
             write_whole(directory / "job.yaml", to_yaml(manifest))
             started = True
-            meter = Meter(job.leader, partial(progress.write, directory / PROGRESS))
-
-            def read_lines(replica: str, lines: str) -> None:
-                meter(replica, lines)
-                on_lines(replica, lines)
-
             logs = directory / "logs"
             about = at_end.about(
                 job, manifest, has_gpu=processes.has_gpu(), cores=processes.cores()
             )
-            with closing(meter), at_end.advising(about, logs, on_advice, processes.idle):
-                runner.run(
-                    manifest,
-                    logs,
-                    read_lines,
-                    on_rewritten=meter,
-                    on_tick=on_tick,
-                    isolated=isolated,
-                )
+            own = [
+                *observers,
+                Meter(job.leader, partial(progress.write, directory / PROGRESS)),
+                Hangs(),
+                Timeline(logs / timeline.NAME),
+                Advice(about, logs, processes.idle),
+                *installed(job),
+            ]
+            runner.run(manifest, logs, Observers(own, recorder), isolated=isolated)
     except BaseException as error:
         if not started or isinstance(error, InputError):
             shutil.rmtree(directory)

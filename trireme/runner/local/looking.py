@@ -13,15 +13,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trireme.errors import JobFailed
 from trireme.observers.advice import frames
 from trireme.observers.advice.frames import Frame, Thread
 from trireme.observers.advice.measured import FEWEST, Gpu, Use
+from trireme.observers.base import Job, Observer
 from trireme.runner.local import stacks, usage
+from trireme.text.say import say
 
 PAUSE = 0.25  # seconds between two looks, on average: not in step with the program
 RESOURCES = 2.0  # seconds between two looks at memory and GPUs
 ANSWER_LIMIT = 5.0  # seconds for py-spy
 MOST = 32  # processes that are looked at
+START_LIMIT = 900.0  # seconds until the first step
 LONGER = 5  # times as long as it is asked to it looks, where the machine lets it look seldom
 
 
@@ -38,6 +42,41 @@ class _Seen(Counter[str]):
     def loads(self) -> bool:
         """Whether it loads data for another process."""
         return self[frames.LOADER] + self[frames.LOADER_WAITS] > 0
+
+
+class Enough(JobFailed):
+    """A job ends that was only run to be looked at."""
+
+
+class Look(Observer):
+    """Looks at a job from its start on, and ends it when that is enough.
+
+    Attributes:
+        looking: The thread that looks; None before the job has started.
+    """
+
+    def __init__(self, seconds: float, peers: int) -> None:
+        """Prepares it; see ``Looking``."""
+        self._seconds, self._peers = seconds, peers
+        self._began, self._has_said = time.monotonic(), False
+        self.looking: Looking | None = None
+
+    def tick(self, job: Job) -> None:
+        """Begins to look; raises ``Enough`` when it has seen enough."""
+        if job.has_ended:
+            return
+        if self.looking is None:
+            self.looking = Looking(job.pids(), self._seconds, peers=self._peers)
+            self.looking.start()
+        waited = time.monotonic() - self._began
+        if self.looking.first_step is not None and not self._has_said:
+            self._has_said = True
+            say(f"the first step came after {waited:.0f} s; measuring for {self._seconds:.0f} s")
+        is_late = self.looking.first_step is None and waited > START_LIMIT
+        if is_late or self.looking.done.is_set():
+            self.looking.done.set()
+            self.looking.join()
+            raise Enough("enough has been seen of the job")
 
 
 class Looking(threading.Thread):

@@ -10,12 +10,13 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from trireme.errors import JobFailed, exit_in_words
+from trireme.observers.base import Observers
 from trireme.observers.hangs import BUSY
 from trireme.observers.incidents import FailedAttempt
 from trireme.observers.timeline import Attempt, Life, spans
@@ -24,7 +25,6 @@ from trireme.runner.failed_replica import KEPT, is_peer_loss
 from trireme.runner.lines import UNREAD, blocks
 from trireme.runner.local.manifest import Pod
 from trireme.runner.local.pod import Process, Start
-from trireme.runner.local.stacks import stacks
 from trireme.runner.local.supervised import kill_leftovers
 from trireme.runner.local.usage import cpu_seconds
 
@@ -77,21 +77,20 @@ class Replica:
         pod: Pod,
         start: Start,
         log: Path,
-        on_lines: Callable[[str, str], None],
+        observers: Observers,
         events: "queue.SimpleQueue[Event]",
         shown: Callable[[str], str] = str,
-        on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
     ) -> None:
         """Describes a replica that has not been started.
 
         Args:
-            on_lines: Called with its name and one or more lines, an end between them.
+            observers: Get what it prints.
             events: Gets the ends of attempts, and what has kept one from being followed.
-            on_rewritten: Called now and then with what a line has become that is being rewritten.
+            shown: Makes of lines what is kept and shown of them.
         """
         self.pod, self.name = pod, pod.name
-        self._launch, self._log, self._on_lines, self._events = start, log, on_lines, events
-        self._shown, self._on_rewritten = shown, on_rewritten
+        self._launch, self._log, self._observers, self._events = start, log, observers, events
+        self._shown = shown
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
         self._process: Process | None = None
         self._started = self._worked = 0.0
@@ -105,25 +104,25 @@ class Replica:
         self.due: float | None = None
         self.failure: Failure | None = None
         self.seconds = 0.0
-        self._asked, self._began = time.time(), 0.0  # by the clock on the wall
+        self._asked, self.began = time.time(), 0.0  # by the clock on the wall
         self._attempts: list[Attempt] = []  # that have ended
         self._was_told_to_end = False
         self._cpu_seconds, self._peak = 0.0, 0
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether an attempt runs."""
         return self._process is not None and self.status is None
 
     @property
-    def finished(self) -> bool:
+    def is_over(self) -> bool:
         """Whether it has ended and is not to be started again."""
         return self.status is not None and self.due is None
 
     @property
     def succeeded(self) -> bool:
         """Whether it has ended well and is not to be started again."""
-        return self.finished and self.status == 0
+        return self.is_over and self.status == 0
 
     def start(self) -> None:
         """Starts an attempt and follows it."""
@@ -146,7 +145,7 @@ class Replica:
             self._pid_file.write_text(str(process.pid))
         self.spoke = self._started = time.monotonic()
         self._worked = 0.0
-        self._began = time.time()
+        self.began = time.time()
         self._was_told_to_end = False
 
     def follow(self) -> None:
@@ -172,20 +171,14 @@ class Replica:
     @property
     def pid(self) -> int | None:
         """The process of the running attempt, which is its supervisor's."""
-        return self._process.pid if self._process and self.running else None
+        return self._process.pid if self._process and self.is_running else None
 
-    def show_stacks(self, why: str, until: float) -> list[str]:
-        """Puts where its Python programs stand into its log, and why; returns these lines.
-
-        Args:
-            until: The point of time by when they have to be known.
-        """
-        lines = [f"({why})", *stacks(self.pid, until)] if self.pid else []
+    def show(self, lines: Sequence[str]) -> None:
+        """Puts lines about it into its log, and shows them."""
         for line in lines:
-            self._show(line)
+            self._observers.lines(self.name, line)
         with contextlib.suppress(OSError), self._log.open("ab") as log:
             log.write("".join(f"{line}\n" for line in lines).encode(errors="replace"))
-        return lines
 
     def seems_to_hang(self, since: float, silence: float) -> bool:
         """Tells whether an attempt has neither printed nor worked for some time."""
@@ -212,12 +205,12 @@ class Replica:
             memory = lack_of_memory(self._oom_kills, end.peak)
             self.failure = Failure(self.name, status, at, list(self.tail), memory)
         failed = exit_in_words(status) if status and not self._was_told_to_end else ""
-        self._attempts.append(Attempt(self._began, self._began + at - self._started, failed))
+        self._attempts.append(Attempt(self.began, self.began + at - self._started, failed))
 
     def life(self, *, goes_on: bool) -> Life:
         """Returns what it has spent its time with, and what it used; of a job that may go on."""
-        goes_on = goes_on and not self.finished
-        attempts = self._attempts + ([Attempt(self._began)] if self.running else [])
+        goes_on = goes_on and not self.is_over
+        attempts = self._attempts + ([Attempt(self.began)] if self.is_running else [])
         found = spans(self._asked, attempts, placed=self._asked, goes_on=goes_on)
         used = (self._cpu_seconds, float(self._peak)) if self._attempts else (None, None)
         return Life(found, 0, *used)
@@ -275,21 +268,16 @@ class Replica:
                 self._log.unlink(missing_ok=True)
             with self._log.open("ab", buffering=0) as log:
                 for text in texts:
-                    self._show(text)
+                    self._observers.lines(self.name, text)
                     log.write(text.encode(errors="replace") + b"\n")
         except OSError as error:
             # A log that cannot be kept, on a full disk for instance, is no reason to stop training.
-            self._show(f"(what follows is not in its log: {error})")
+            self._observers.lines(self.name, f"(what follows is not in its log: {error})")
         except Exception as fault:  # of ours; a program that nobody reads would wait for ever
             self._events.put(fault)
             return
         for text in texts:
-            self._show(text)
-
-    def _show(self, lines: str) -> None:
-        # Nor is a terminal that has gone, or that cannot show a letter.
-        with contextlib.suppress(OSError, ValueError):
-            self._on_lines(self.name, lines)
+            self._observers.lines(self.name, text)
 
     def _texts(self, process: Process) -> Iterator[str]:
         """Yields lines to show of an attempt, many at a time, and keeps the last ones."""
@@ -316,5 +304,4 @@ class Replica:
         if b"\r" in rest and self.spoke >= self._looked + REWRITTEN:
             self._looked = self.spoke
             text = rest[-STATE:].decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-            with contextlib.suppress(OSError, ValueError):
-                self._on_rewritten(self.name, self._shown(text))
+            self._observers.rewritten(self.name, self._shown(text))

@@ -8,29 +8,32 @@ import math
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trireme.errors import Cancelled, JobFailed
-from trireme.observers import hangs
+from trireme.observers.base import Activity, Observers, StartAnew
 from trireme.observers.incidents import FailedAttempt
-from trireme.observers.timeline import NAME, Timeline
+from trireme.observers.timeline import Life
 from trireme.process.signals import from_a_terminal, handled
 from trireme.runner.failed_replica import TimeLimitReached, last_lines
-from trireme.runner.local import environment, policy
-from trireme.runner.local.hang_watch import HangWatch
+from trireme.runner.local import environment, policy, usage
+from trireme.runner.local.activity import activity
 from trireme.runner.local.isolation import Isolated
 from trireme.runner.local.manifest import Job, read
 from trireme.runner.local.network import Loopback
 from trireme.runner.local.pod import starts
 from trireme.runner.local.replica import Ended, Event, Replica
+from trireme.runner.local.stacks import stacks
 
 SETTLE = 5.0  # seconds that replicas get to end by themselves after one has failed
 HURRY = 3.0  # seconds that they get when they are told to, as what they would save is not needed
 LOOK = 0.5  # seconds between two looks while they end
 STACKS = 30.0  # seconds to find out where the replicas of a job stand that hangs
+MEMORY_EVERY = 15.0  # seconds between two looks at memory
+MEMORY_SHARE = 0.002  # of a processor's time that looking at memory may take
 EXIT_LIMIT = 600.0  # seconds a replica may stay silent after another one has succeeded
 # Seconds that the others get to end by themselves when the job has succeeded, by cleanPodPolicy:
 # None would leave them running, but nothing outlives this runner.
@@ -38,26 +41,18 @@ LINGER = {"Running": 5.0, "All": 5.0, "None": 30.0}
 
 
 def run(
-    manifest: Mapping[str, Any],
+    manifest: dict[str, Any],
     logs: Path,
-    on_lines: Callable[[str, str], None],
+    observers: Observers | None = None,
     *,
-    on_rewritten: Callable[[str, str], None] = lambda replica, text: None,
-    on_hang: Callable[[str], None] = lambda said: None,
-    on_tick: Callable[[Sequence[Replica]], bool | None] = lambda replicas: False,
     isolated: bool = False,
 ) -> dict[str, float]:
     """Runs a job to its end; afterwards no process of it is left.
 
     Args:
-        manifest: A job of a framework's kind, as ``render`` makes it.
-        on_lines: Called with a replica's name and one or more lines that it has printed, an end
-            between them, from several threads.
-        on_rewritten: Called likewise, twice a second at most, with what a line has become that has
-            no end yet, such as a progress bar.
-        on_hang: Called with a sentence when the job hangs; the replicas' logs say where.
-        on_tick: Called about once a second; if it returns true the job ends now, as one that has
-            succeeded; what it raises ends it, too.
+        manifest: A job of a framework's kind, as ``render`` makes it; observers may change it.
+        logs: The folder for what replicas print, a file each.
+        observers: Who looks at it meanwhile.
         isolated: Whether every replica gets a network namespace with an address and host name
             of its own, as a pod has; needs root.
 
@@ -69,6 +64,8 @@ def run(
         JobFailed: The job did not succeed; the message names the replica that caused it, and it
             knows how long each ran.
     """
+    observers = observers or Observers()
+    observers.prepare(manifest)
     job = read(manifest)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with (
@@ -76,12 +73,11 @@ def run(
         tempfile.TemporaryDirectory(prefix="trireme-", ignore_cleanup_errors=True) as temporary,
     ):
         logs.mkdir(parents=True, exist_ok=True)
-        shown = job.framework.shown
         replicas = [
-            Replica(pod, start, logs / f"{pod.name}.log", on_lines, events, shown, on_rewritten)
+            Replica(pod, start, logs / f"{pod.name}.log", observers, events, job.framework.shown)
             for pod, start in starts(job, network, logs, Path(temporary))
         ]
-        life = _JobRun(job, replicas, events, on_hang, Timeline(logs / NAME), on_tick)
+        life = _JobRun(manifest, job, replicas, events, observers)
         try:
             with handled(lambda number, frame: events.put(None), from_a_terminal()):
                 try:
@@ -92,8 +88,14 @@ def run(
                 finally:
                     life.stop(HURRY)
         except JobFailed as error:
-            error.replica_seconds = _seconds(replicas)
+            failure = observers.explained(error)
+            failure.replica_seconds = _seconds(replicas)
+            observers.end(failure)
+            raise failure from None
+        except BaseException as error:
+            observers.end(error)
             raise
+    observers.end(None)
     return _seconds(replicas)
 
 
@@ -112,26 +114,77 @@ class _JobRun:
 
     def __init__(
         self,
+        manifest: Mapping[str, Any],
         job: Job,
         replicas: Sequence[Replica],
         events: "queue.SimpleQueue[Event]",
-        on_hang: Callable[[str], None],
-        timeline: Timeline,
-        on_tick: Callable[[Sequence[Replica]], bool | None],
+        observers: Observers,
     ) -> None:
-        self.job, self.replicas, self.events = job, replicas, events
+        self.manifest, self.job, self.replicas, self.events = manifest, job, replicas, events
+        self.observers, self.has_ended = observers, False
         self.failed: list[FailedAttempt] = []
-        self.timeline, self.on_tick = timeline, on_tick
-        self.watch, self.on_hang = HangWatch(job, replicas), on_hang
-        self.hung: list[float] = []  # when it was started anew for that
+        self.next_memory = 0.0  # look at it, by the monotonic clock
         self.limit = job.policy.get("activeDeadlineSeconds") or float("inf")
         self.deadline = time.monotonic() + self.limit
+
+    @property
+    def all_run(self) -> bool:
+        """Whether all its replicas run."""
+        return all(replica.is_running for replica in self.replicas)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its replicas have been started, and none is about to be again."""
+        return all(replica.is_running or replica.is_over for replica in self.replicas)
+
+    @property
+    def last_line(self) -> float:
+        """When a replica printed last, by the monotonic clock; 0: none has."""
+        return max(replica.last_line for replica in self.replicas)
+
+    @property
+    def began(self) -> float:
+        """When the first of its replicas that run was started last, by the time of day."""
+        return min((each.began for each in self.replicas if each.is_running), default=0.0)
+
+    def lives(self) -> dict[str, Life]:
+        """Returns what each replica has spent its time with, and what it used, by name."""
+        if not self.has_ended:
+            self._take_memory()
+        return {each.name: each.life(goes_on=not self.has_ended) for each in self.replicas}
+
+    def activity(self, since: float) -> Activity:
+        """Finds out, in seconds, what it does that has been silent since a time of day."""
+        return activity(self.pids(), self.job.pods[0].variable("CHECKPOINT_DIR"), since)
+
+    def stacks(self) -> dict[str, list[str]]:
+        """Returns where the programs of its replicas stand, in lines, by name."""
+        until = time.monotonic() + STACKS
+        return {name: stacks(pid, until) for name, pid in self.pids().items()}
+
+    def show(self, replica: str, lines: Sequence[str]) -> None:
+        """Shows lines about a replica among those that it prints."""
+        next(each for each in self.replicas if each.name == replica).show(lines)
+
+    def pids(self) -> dict[str, int]:
+        """Returns the supervisors of its replicas that run, by name."""
+        return {each.name: each.pid for each in self.replicas if each.pid}
+
+    def _take_memory(self) -> None:
+        # To count pages that processes share takes the longer the more there are.
+        if time.monotonic() < self.next_memory:
+            return
+        began = time.thread_time()
+        memory = usage.memory(self.pids())
+        pause = max(MEMORY_EVERY, (time.thread_time() - began) / MEMORY_SHARE)
+        self.next_memory = time.monotonic() + pause
+        for each in self.replicas:
+            each.has_memory(memory.get(each.name, 0.0))
 
     def live(self) -> None:
         """Returns when the job has succeeded and the others have had their time to end."""
         self._start_all()
         while not policy.succeeded(self.job, self.replicas):
-            self._keep_timeline()
             ended = self._next(min(self._due(), time.monotonic() + 1))
             if ended:
                 self._after(ended)
@@ -143,9 +196,10 @@ class _JobRun:
                 )
             self._start_due()
             self._look_for_hung_exit()
-            self._look_for_hang()
-            if self.on_tick(self.replicas):
-                return
+            try:
+                self.observers.tick(self)
+            except StartAnew as error:
+                self._start_anew(error)
         self._linger()
 
     def _start_all(self) -> None:
@@ -160,24 +214,20 @@ class _JobRun:
         for replica in self.replicas:
             replica.terminate()
         limit = time.monotonic() + grace
-        while any(replica.running for replica in self.replicas):
+        while any(replica.is_running for replica in self.replicas):
             with suppress(queue.Empty):
                 event = self.events.get(timeout=LOOK)
                 if isinstance(event, Ended):
                     event.replica.has_ended(event)
             if time.monotonic() >= limit:
                 self._kill(self.replicas)
-        self._keep_timeline(goes_on=False)
+        if not self.has_ended:
+            self.has_ended = True
+            self.observers.tick(self)
 
     def _kill(self, replicas: Iterable[Replica]) -> None:
         for replica in replicas:
             replica.kill()
-
-    def _keep_timeline(self, *, goes_on: bool = True) -> None:
-        self.timeline.keep(
-            lambda: {each.name: each.life(goes_on=goes_on) for each in self.replicas},
-            at_once=not goes_on,
-        )
 
     def _next(self, limit: float) -> Replica | None:
         """Waits for a replica to end, until a point of time; returns it."""
@@ -217,11 +267,9 @@ class _JobRun:
 
     def _start_due(self) -> None:
         now = time.monotonic()
-        due = [each for each in self.replicas if each.due is not None and each.due <= now]
-        for replica in due:
-            replica.start()
-        if due:
-            self.watch.start_anew()
+        for replica in self.replicas:
+            if replica.due is not None and replica.due <= now:
+                replica.start()
 
     def _linger(self) -> None:
         """Gives the others the time to end that ``cleanPodPolicy`` leaves them."""
@@ -232,50 +280,26 @@ class _JobRun:
         """Waits for those that end by themselves, until a point of time."""
         serves = self.job.framework.serves
         while time.monotonic() < limit and any(
-            replica.running and not serves(self.job, replica.pod) for replica in self.replicas
+            replica.is_running and not serves(self.job, replica.pod) for replica in self.replicas
         ):
             self._next(limit)
 
-    def _look_for_hang(self) -> None:
-        silence = self.watch.silence()
-        if silence is None:
-            return
-        said = hangs.sentence(silence)
-        with suppress(OSError):  # a full disk
-            self.on_hang(said)
-        # Only progress gives it more restarts.
-        self.hung = [at for at in self.hung if at > self.watch.saved]
-        # Where all replicas do the same, those that are left would wait for who has finished.
-        has_all = not (
-            self.job.framework.ends_together and any(each.succeeded for each in self.replicas)
-        )
-        restarts = self.job.on_hang == "restart" and has_all and len(self.hung) < hangs.RESTARTS
-        why = f"it hangs: {said}" + ("; all replicas are started again" if restarts else "")
-        until = time.monotonic() + STACKS
-        found = {each.name: each.show_stacks(why, until) for each in self.replicas}
-        if restarts:
-            self._start_anew()
-        elif self.job.on_hang != "report":
-            again = f", after {len(self.hung)} restarts without a new checkpoint"
-            name, lines = next(((name, lines) for name, lines in found.items() if lines), ("", []))
-            detail = last_lines(name, lines)
-            raise JobFailed(f"the job hangs: {said}{again if self.hung else ''}", detail)
-
-    def _start_anew(self) -> None:
+    def _start_anew(self, why: StartAnew) -> None:
         """Ends all replicas that run and starts them again, however they end."""
-        running = [replica for replica in self.replicas if not replica.finished]
+        if self.job.framework.ends_together and any(each.succeeded for each in self.replicas):
+            raise why  # those that are left would wait for who has finished
+        running = [replica for replica in self.replicas if not replica.is_over]
         for replica in running:
+            replica.show([f"({why}; all replicas are started again)"])
             replica.terminate()
         limit = time.monotonic() + HURRY
-        while any(replica.running for replica in running):
+        while any(replica.is_running for replica in running):
             self._next(time.monotonic() + LOOK)
             if time.monotonic() >= limit:
                 self._kill(running)
         for replica in running:
             replica.failure = None  # it was ended for another's
             replica.start()
-        self.hung.append(time.monotonic())
-        self.watch.start_anew()
 
     def _look_for_hung_exit(self) -> None:
         """Where all replicas do the same they end together."""

@@ -1,4 +1,4 @@
-"""What a cluster is asked in the background, by whoever cannot wait for the answer."""
+"""Questions that are asked in the background, by whoever cannot wait for the answer."""
 
 import threading
 from collections.abc import Callable

@@ -13,36 +13,42 @@ from typing import Any
 from trireme.errors import TriremeError
 from trireme.frameworks import kind_of
 from trireme.frameworks.kinds import TRAINJOB
-from trireme.kubernetes.background import Background
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden
+from trireme.observers.base import Job, Observer
+from trireme.observers.progress import Meter
+from trireme.process.background import Background
 from trireme.progress import Progress
 
 EVERY = 10.0  # seconds between two reports
 
 
-class TrainerStatus:
+class TrainerStatus(Observer):
     """Tells the progress of a job that is a TrainJob; of another job it tells none."""
 
-    def __init__(self, cluster: Cluster, manifest: dict[str, Any]) -> None:
-        """Starts with nothing told."""
+    def __init__(self, cluster: Cluster, manifest: dict[str, Any], meter: Meter) -> None:
+        """Starts with nothing told; ``meter``, an observer too, knows the progress."""
         self._cluster, metadata = cluster, manifest["metadata"]
         namespace = metadata.get("namespace", cluster.namespace)
         self._path = TRAINJOB.path(namespace, metadata["name"], "status")
         self._is_taken = kind_of(manifest) == TRAINJOB
+        self._meter = meter
         self._told: Progress | None = None
         self._at = 0.0
         self._telling: Background[None] | None = None
 
-    def tell(self, progress: Progress | None) -> None:
+    def tick(self, job: Job) -> None:
         """Tells how far the job is, if that is new, known and not too soon; waits for nothing."""
         if self._telling and not self._telling.is_done:
             return
+        progress = self._meter.progress
         if progress and progress != self._told and time.monotonic() >= self._at + EVERY:
             self._telling = Background(partial(self._tell, progress))
 
-    def succeed(self) -> None:
-        """Tells that it has come to its end."""
+    def end(self, failure: BaseException | None) -> None:
+        """Tells that it has come to its end, where it has."""
+        if failure:
+            return
         if self._telling:
             self._telling.wait()
         self._tell(Progress(1.0, "", 0.0))
