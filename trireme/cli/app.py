@@ -3,11 +3,12 @@
 import io
 import signal
 import sys
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from trireme.cli.lazy import Lazy, LazyGroup, application
+from trireme import plugins
+from trireme.cli.lazy import Lazy, LazyGroup, application, command_of
 from trireme.errors import TriremeError
 from trireme.files.whole_file import no_room
 from trireme.process import extras
@@ -59,6 +60,18 @@ class _Commands(LazyGroup):
         "config": Lazy("config:app", "What is kept by name: code, datasets, workspaces."),
         "schedule": Lazy("schedule:app", "Schedules of pipelines."),
     }
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Returns the names of all commands, those of other packages last."""
+        own = super().list_commands(ctx)
+        return own + [name for name in plugins.found(plugins.COMMANDS) if name not in own]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Returns a command, or None where there is none of that name."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None and (entry := plugins.found(plugins.COMMANDS).get(cmd_name)):
+            return command_of(plugins.load(entry))
+        return command
 
 
 app = application(cls=_Commands, no_args_is_help=True)

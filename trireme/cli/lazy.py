@@ -30,12 +30,16 @@ class Lazy(NamedTuple):
     def load(self) -> Any:
         """Returns the command."""
         module, _, name = self.where.partition(":")
-        found = getattr(import_module(f"{__package__}.{module}"), name)
-        if not isinstance(found, typer.Typer):
-            alone = application()
-            alone.command()(found)
-            found = alone
-        return get_command(found)
+        return command_of(getattr(import_module(f"{__package__}.{module}"), name))
+
+
+def command_of(found: Any) -> Any:
+    """Returns the command that a function or a ``typer.Typer`` is."""
+    if not isinstance(found, typer.Typer):
+        alone = application()
+        alone.command()(found)
+        found = alone
+    return get_command(found)
 
 
 class LazyGroup(TyperGroup):
@@ -53,4 +57,5 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Returns the name, the command, loaded, and the arguments for it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, self.lazy[name].load() if name else command, rest
+        lazy = self.lazy.get(name or "")
+        return name, lazy.load() if lazy else command, rest

@@ -84,9 +84,10 @@ def _parameters_help(reference: str) -> str:
 
 def list_pipelines() -> None:
     """List the pipelines."""
-    from trireme.pipeline.catalog import PIPELINES, installed
+    from trireme import plugins
+    from trireme.pipeline.catalog import PIPELINES
 
     for name, description in PIPELINES.items():
         typer.echo(f"{name}  {description}")
-    for name, entry in installed().items():
+    for name, entry in plugins.found(plugins.PIPELINES).items():
         typer.echo(f"{name}  From {entry.dist.name if entry.dist else entry.module}")

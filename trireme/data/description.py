@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
+from trireme import plugins
 from trireme.credentials import secrets
 from trireme.data import uri as uris
 from trireme.data.patterns import Excluded, Included
@@ -51,6 +52,8 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
 
 def takes_secret(kind: str) -> bool:
     """Whether a kind of place can be opened with credentials."""
+    if entry := plugins.found(plugins.DATA_SOURCES).get(kind):
+        return bool(getattr(plugins.load(entry), "takes_secret", False))
     return kind in (*STORES, "http", "hf")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from trireme import plugins
 from trireme.errors import InputError
 
 NONE = "builtin://none"
@@ -52,7 +53,8 @@ class Place:
     """A URI taken apart.
 
     Attributes:
-        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs``, ``hf`` or ``http``.
+        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs``, ``hf`` or ``http``,
+            or the scheme of another package's source.
         host: A bucket, a server, a claim; of ``hf`` a repository, ``datasets/org/name`` or
             ``org/name``.
         path: What is meant in there, with no ``/`` at either end; for ``file`` a path here.
@@ -87,14 +89,16 @@ def place(uri: str) -> Place:
         return _web(uri)
     if scheme == "hf":
         return _hub(uri, rest)
-    if scheme not in _PLACES:
+    added = plugins.found(plugins.DATA_SOURCES)
+    if scheme not in (*_PLACES, *added):
+        more = "".join(f", {name}://" for name in added)
         raise InputError(
-            f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {ACCEPTED}"
+            f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {ACCEPTED}{more}"
         )
     host, _, path = rest.partition("/")
     if "@" in host:
         raise InputError(_advice(f"{scheme}://"))
-    pattern, what = _PLACES[scheme]
+    pattern, what = _PLACES.get(scheme, (re.compile(r".+"), "a place"))
     if not pattern.fullmatch(host):
         raise InputError(f"dataset_uri {uri!r}: {host!r} is not {what}, as in {scheme}://NAME/path")
     path = path.strip("/")

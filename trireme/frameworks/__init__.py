@@ -1,6 +1,7 @@
-"""The frameworks, a file each: to add one is to add its file.
+"""The frameworks, a file each: to add one is to add its file, or an entry point.
 
-A file makes one or two ``base.Framework`` and lists them in ``FRAMEWORKS``.
+A file makes one or two ``base.Framework`` and lists them in ``FRAMEWORKS``; other packages have an
+entry point for each.
 """
 
 import pkgutil
@@ -8,15 +9,19 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from trireme import plugins
 from trireme.frameworks.base import Framework
 from trireme.frameworks.kinds import LEAST_REPLICAS, TRAINJOB, Kind
 
 DEFAULT = "pytorch"
 
 _FOUND = [
-    framework
-    for file in pkgutil.iter_modules(__path__)
-    for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
+    *plugins.every(plugins.FRAMEWORKS, Framework).values(),
+    *(
+        framework
+        for file in pkgutil.iter_modules(__path__)
+        for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
+    ),
 ]
 
 FRAMEWORKS: dict[str, Framework] = {

@@ -3,19 +3,15 @@
 import copy
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from trireme import plugins
 from trireme.errors import Cancelled, JobFailed
 from trireme.text.say import say
 
 if TYPE_CHECKING:
     from trireme.job.job import TrainingJob
     from trireme.observers.timeline import Life
-
-GROUP = "trireme.observers"
-"""The entry points of other packages' observers: each is called with the ``TrainingJob``, and
-returns an ``Observer``, or None where it has nothing to look at."""
 
 
 class Findings(NamedTuple):
@@ -269,11 +265,11 @@ class Observers:
 
 def installed(job: "TrainingJob") -> list[Observer]:
     """Returns the observers of a job that other packages bring; one that fails is left out."""
-    found = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+    observers = []
+    for name, entry in plugins.found(plugins.OBSERVERS).items():
         try:
-            if observer := entry.load()(job):
-                found.append(observer)
+            if observer := plugins.load(entry)(job):
+                observers.append(observer)
         except Exception as error:
-            say(f"warning: observer {entry.name} is left out: {type(error).__name__}: {error}")
-    return found
+            say(f"warning: observer {name} is left out: {error}")
+    return observers

@@ -10,13 +10,14 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from linecache import getlines
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import trireme
+from trireme import plugins
 from trireme.errors import InputError, TriremeError, first_line
 from trireme.pipeline.pipeline import Pipeline
 from trireme.step_names import ONCE
@@ -32,9 +33,6 @@ PIPELINES = {
     "retraining": "Train again if code, data or parameters have changed, and keep the better model",
 }
 """Trireme's own, with a line on each; ``pipelines/NAME.py`` holds it, dashes as underscores."""
-
-GROUP = "trireme.pipelines"
-"""The group of entry points by which an installed package offers pipelines of its own."""
 
 COMPILED = (".yaml", ".yml", ".json")
 
@@ -64,21 +62,16 @@ def load(reference: Any, modules: dict[Path, ModuleType] | None = None) -> Pipel
         identifier = reference.replace("-", "_")
         module = importlib.import_module(f"trireme.pipelines.{identifier}")
         return _pipeline(getattr(module, identifier), module)
-    if entry := installed().get(reference):
+    if entry := plugins.found(plugins.PIPELINES).get(reference):
         return _of_entry_point(entry)
     raise InputError(_unknown(reference))
-
-
-def installed() -> dict[str, EntryPoint]:
-    """Returns the pipelines that installed packages offer, by name."""
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def is_known(reference: str) -> bool:
     """Tells whether a word can only be meant as a pipeline."""
     path, _ = _parts(reference)
     is_file = path.endswith((".py", *COMPILED))
-    return is_file or reference in PIPELINES or reference in installed()
+    return is_file or reference in PIPELINES or reference in plugins.found(plugins.PIPELINES)
 
 
 def _parts(reference: str) -> tuple[str, str]:
@@ -88,7 +81,7 @@ def _parts(reference: str) -> tuple[str, str]:
 
 
 def _unknown(reference: str) -> str:
-    names = [*PIPELINES, *installed()]
+    names = [*PIPELINES, *plugins.found(plugins.PIPELINES)]
     is_path = "/" in reference or "." in reference
     close = [] if is_path else difflib.get_close_matches(reference, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)};"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trireme import plugins
 from trireme.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +43,14 @@ class Option:
 
 @dataclass(frozen=True)
 class TargetEntry:
-    """A place where pipelines run; pipelines are compiled for a cluster."""
+    """A place where pipelines run; pipelines are compiled for a cluster.
+
+    Attributes:
+        target: Its ``Target``, as MODULE:CLASS, loaded when it is first used.
+        help: What it is, for the help of ``--target``.
+        options: What a person may have to say about it; the class is called with their values.
+        is_cluster: Whether its runs are pods of a cluster.
+    """
 
     target: str
     help: str
@@ -115,6 +123,8 @@ TARGETS = {
     ),
 }
 """All places by the names that ``--target`` takes."""
+
+TARGETS = plugins.every(plugins.TARGETS, TargetEntry) | TARGETS
 
 CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
 

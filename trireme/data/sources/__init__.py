@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from trireme import plugins
 from trireme.data.description import Dataset, refuse_mounted
 from trireme.data.listing import Entry
 from trireme.data.uri import STORES
@@ -11,6 +12,9 @@ from trireme.errors import InputError, TriremeError
 
 class Source(Protocol):
     """Files that can be listed and read.
+
+    A class of another package is called with the ``Dataset``, whose ``place`` is its URI taken
+    apart; it says ``takes_secret = True`` where credentials lead there.
 
     Attributes:
         readers: How many threads may read at a time.
@@ -124,4 +128,5 @@ def source_of(dataset: Dataset) -> Source:
         from trireme.data.sources.objects import ObjectSource
 
         return ObjectSource(dataset)
-    raise NotImplementedError(f"there is no source of {kind}://")
+    source: Source = plugins.load(plugins.found(plugins.DATA_SOURCES)[kind])(dataset)
+    return source
