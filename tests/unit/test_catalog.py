@@ -141,17 +141,6 @@ def test_numbers_of_numpy_are_taken(value):
     assert taken == value and type(taken) in (int, float, bool)
 
 
-def test_the_page_of_parameters_has_their_defaults(pipeline):
-    page = (Path(__file__).parents[2] / "docs/parameters.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", page, re.MULTILINE))
-    assert pipeline.parameters.keys() <= rows.keys()
-    for name, parameter in pipeline.parameters.items():
-        if parameter.default != "" and name != "entrypoint":  # which the page describes
-            as_text = isinstance(parameter.default, str)
-            told = parameter.default if as_text else json.dumps(parameter.default)
-            assert rows[name] == told.removesuffix(".0"), name
-
-
 def test_without_anything_given_the_defaults_hold(pipeline):
     defaults = {name: parameter.default for name, parameter in pipeline.parameters.items()}
     assert pipeline.complete({}) == defaults
