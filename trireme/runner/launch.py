@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -15,7 +15,7 @@ from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
 from trireme.files import event_files as events
 from trireme.files import left_files
-from trireme.files.home import TRACKER, in_a_pod
+from trireme.files.home import in_a_pod
 from trireme.files.whole_file import flush
 from trireme.frameworks import FRAMEWORKS
 from trireme.frameworks.base import literal
@@ -35,7 +35,7 @@ from trireme.runner.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.runner.lines import LivePrinter
 from trireme.text.json_values import whole, words
 from trireme.text.say import say
-from trireme.tracking import environment, journal, unsent_metrics
+from trireme.tracking import journal, unsent_metrics
 
 RESERVED = (
     "name",
@@ -141,7 +141,8 @@ def prepare(
     for name in RESERVED:
         if name in more:
             raise InputError(f"job.{name}: the pipeline sets this itself")
-    env = {"SEED": str(seed)} | (tracking or {})
+    # Empty where MLflow has no run of it yet: no program is to open another.
+    env = {"SEED": str(seed), "MLFLOW_RUN_ID": ""} | (tracking or {})
     env |= {WARM_START: start} if start else {}
     env |= {BASE_MODEL: base_model} if base_model else {}
     fields: dict[str, Any] = {
@@ -270,11 +271,6 @@ class _Lines(LivePrinter):
             with contextlib.suppress(OSError):
                 self._file(self.logs, replica).write(lines + "\n")
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether a watch may end the training early."""
-        return self._watch is not None
-
     def look(self) -> None:
         """Has the watch look."""
         if self._watch:
@@ -317,7 +313,7 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
-    with _metrics_in_file(job, lines), at_end.advising(about, logs, _record_advice, usage.idle):
+    with at_end.advising(about, logs, _record_advice, usage.idle):
         return runner.run(
             manifest,
             logs,
@@ -326,29 +322,6 @@ def _train_locally(job: TrainingJob, logs: Path, lines: _Lines, bill: Bill) -> d
             on_hang=_record_hang,
             on_tick=lambda replicas: lines.look(),
         )
-
-
-@contextlib.contextmanager
-def _metrics_in_file(job: TrainingJob, lines: "_Lines") -> Iterator[None]:
-    """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
-    # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
-    # may stop the training early asks MLflow for them at once.
-    file = journal.metrics_file()
-    if not file or TRACKER not in os.environ or lines.is_watched or not _tells_own_run(job):
-        yield
-        return
-    os.environ["TRIREME_METRICS_FILE"] = str(file)
-    try:
-        yield
-    finally:
-        del os.environ["TRIREME_METRICS_FILE"]
-
-
-def _tells_own_run(job: TrainingJob) -> bool:
-    """Whether its program is led to the step's run in MLflow, and not to another by the user."""
-    given = {name: job.env[name] for name in environment.VARIABLES if name in job.env}
-    ours = {name: literal(value) for name, value in environment.variables().items()}
-    return given == ours and job.secret_env.keys().isdisjoint(environment.VARIABLES)
 
 
 def _train_on_cluster(
