@@ -52,8 +52,6 @@ def look(root: int, found: dict[int, Process], ended: threading.Event) -> None:
         for pid in tree(root):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-                name = Path(f"/proc/{pid}/comm").read_text().strip()
-                words = name if name.endswith(".py") else words  # a fork that is a program now
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
             except OSError:
                 continue

@@ -12,7 +12,8 @@ Run it as it is (``python jax_classifier.py``) or as every replica of a JAXJob. 
     COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES, PROCESS_ID
                     as the Kubeflow training operator sets them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that process 0 logs metrics to; none: they stay in CHECKPOINT_DIR
+                    the server and run that process 0 logs metrics to; no run: a new one; neither:
+                    they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of process 0; none: nowhere
 
 SIGTERM, as when a machine is reclaimed, makes it end its epoch, save a checkpoint and exit with

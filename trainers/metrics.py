@@ -90,14 +90,14 @@ def serve_metrics(checkpoints: Path, pattern: str) -> MetricsServer | None:
 
 
 class Metrics:
-    """Sends metrics to the MLflow run of the environment, from a thread of its own.
+    """Sends metrics to MLflow, from a thread of its own.
 
+    They go to the run MLFLOW_RUN_ID, or, where there is no such variable, to a new one of
+    MLFLOW_TRACKING_URI.
     Training never waits for the tracking server. What that has not taken is in a file from the
     next second on, from where it is sent again, also when training has been started anew. What is
-    there at the end is for who started the training: Trireme brings it to MLflow. Where no
-    MLFLOW_RUN_ID is known, or the server refuses, all metrics are there.
-    Where TRIREME_METRICS_FILE is set, they go to that file alone: who set it brings them to
-    MLflow, which this process then need not load.
+    there at the end is for who started the training: Trireme brings it to MLflow. Where nothing
+    leads to a run, MLFLOW_RUN_ID is empty, or the server refuses, all metrics are there.
     Where METRICS_PORT is set, Prometheus can fetch them, too.
 
     Args:
@@ -107,10 +107,11 @@ class Metrics:
     """
 
     def __init__(self, checkpoints: Path, pattern: str, patience: float = 10.0) -> None:
-        file = os.environ.get("TRIREME_METRICS_FILE", "")
-        self.unsent, self.patience = Path(file or checkpoints / UNSENT), patience
-        self.run = "" if file else os.environ.get("MLFLOW_RUN_ID", "")
-        self.waiting: list[dict[str, Any]] = self._left() if self.run else []
+        self.unsent, self.patience = checkpoints / UNSENT, patience
+        self.run = os.environ.get("MLFLOW_RUN_ID", "")
+        self.opens_run = "MLFLOW_RUN_ID" not in os.environ and "MLFLOW_TRACKING_URI" in os.environ
+        self.has_server = bool(self.run) or self.opens_run
+        self.waiting: list[dict[str, Any]] = self._left() if self.has_server else []
         self.in_file = len(self.waiting)  # of those that wait, the first so many
         self.is_away, self.lock, self.closed = False, threading.Lock(), threading.Event()
         self.thread = threading.Thread(target=self._work, daemon=True)
@@ -142,9 +143,14 @@ class Metrics:
         is_last = False
         while not is_last:
             is_last = self.closed.wait(1)
-            if self.run:
+            if self.has_server:
                 self._send()
             self._keep()
+        if self.opens_run and self.run:
+            with contextlib.suppress(Exception):  # it has its metrics
+                import mlflow
+
+                mlflow.end_run()
 
     def _send(self) -> None:
         # Our own loop tries again; MLflow's retries would hold up the end of a cancelled run.
@@ -153,10 +159,11 @@ class Metrics:
         try:
             # One batch for all that has piled up: SQLite takes 100 as fast as one.
             while batch := self.waiting[:1000]:
-                from mlflow import MlflowClient
+                import mlflow
                 from mlflow.entities import Metric
 
-                client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI"))
+                self.run = self.run or mlflow.start_run().info.run_id
+                client = mlflow.MlflowClient(os.environ.get("MLFLOW_TRACKING_URI"))
                 client.log_batch(self.run, metrics=[Metric(**value) for value in batch])
                 self._forget(len(batch))
                 self.is_away = False
@@ -164,7 +171,7 @@ class Metrics:
             status = getattr(error, "get_http_status_code", lambda: 0)()
             if status in REFUSED:
                 print(f"MLflow refuses metrics ({status}); none are sent to it", flush=True)
-                self.run = ""
+                self.has_server = False
             elif not self.is_away:  # without the message, which can hold a password of the URL
                 print(f"metrics wait for MLflow: {type(error).__name__}", flush=True)
             self.is_away = True
@@ -190,7 +197,7 @@ class Metrics:
                     os.truncate(self.unsent, before)  # all of it is written later
                     raise
                 self.in_file += len(more)
-            if not self.run:
+            if not self.has_server:
                 del self.waiting[: self.in_file]
                 self.in_file = 0
 

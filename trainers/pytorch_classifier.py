@@ -14,7 +14,8 @@ PyTorchJob. It reads
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
                     as torchrun and the Kubeflow training operator set them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
+                    the server and run that rank 0 logs metrics to; no run: a new one; neither:
+                    they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.

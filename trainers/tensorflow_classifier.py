@@ -12,7 +12,8 @@ Run it as it is (``python tensorflow_classifier.py``) or as every replica of a T
     WARM_START_DIR  where it is set: the model to start from, as left in MODEL_DIR
     TF_CONFIG       as the Kubeflow training operator sets it; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that the chief logs metrics to; none: they stay in CHECKPOINT_DIR
+                    the server and run that the chief logs metrics to; no run: a new one; neither:
+                    they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of the chief; none: nowhere
 
 The three folders have to be the same for all replicas, parameter servers included. The strategies:

@@ -12,7 +12,8 @@ Run it as it is (``python xgboost_classifier.py``) or as every replica of an XGB
     MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
                     as the Kubeflow training operator sets them; none: one process
     MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
-                    the run that rank 0 logs metrics to; none: they stay in CHECKPOINT_DIR
+                    the server and run that rank 0 logs metrics to; no run: a new one; neither:
+                    they stay in CHECKPOINT_DIR
     METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
 
 Rank 0 starts the tracker that connects all of them, and trains itself. All processes have to see

@@ -4,7 +4,6 @@ import copy
 import importlib.metadata
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path

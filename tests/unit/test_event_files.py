@@ -12,6 +12,7 @@ import tracking_uri
 
 from trireme.errors import TriremeError
 from trireme.files import event_files as events
+from trireme.files.kept_record import LAYOUT
 from trireme.job.job import TrainingJob
 from trireme.kubernetes.connection import Cluster
 from trireme.runner import launch
@@ -225,7 +226,7 @@ def test_a_run_here_has_those_of_its_trials_apart(untracked, tmp_path):
     workspace = directory / "workspace"
     own = f"checkpoints/tensorboard/{NAME}"
     write(workspace, f"code/runs/{NAME}", f"trials/000/{own}", f"trials/001/{own}", f"data/{NAME}")
-    record = {"state": "FINISHED", "started": 1650000000, "pid": 0, "born": "", "steps": {}}
+    record = {"layout": LAYOUT, "state": "FINISHED", "started": 1650000000, "cwd": "/"}
     write(directory, "run.json", content=json.dumps(record).encode())
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -46,7 +46,7 @@ def counts(job):
 def test_a_run_becomes_a_job_in_its_workspace():
     job = prepare(seed=7, time_limit=60, args=["--epochs", "3"])
     assert (job.name, job.args, job.time_limit) == ("train-0f3c", ["--epochs", "3"], 60)
-    assert job.env == {"SEED": "7"}
+    assert job.env == {"SEED": "7", "MLFLOW_RUN_ID": ""}
     assert (job.code_dir, job.data_dir) == ("/workspace/code", "/workspace/data")
     assert job.checkpoint_dir == "/workspace/checkpoints"
     assert Path(job.model_dir).parent == Path("/workspace")
@@ -208,7 +208,7 @@ def test_variables_of_the_run_are_not_expanded_and_those_of_a_person_are():
 
 def test_further_fields_win_and_add_to_mappings():
     job = prepare(seed=7, more={"env": {"A": "1"}, "gpu": 2, "workers": 3, "retries": 1})
-    assert job.env == {"SEED": "7", "A": "1"}
+    assert job.env == {"SEED": "7", "MLFLOW_RUN_ID": "", "A": "1"}
     assert (job.gpu, job.workers, job.retries) == (2, 3, 1)
 
 
@@ -303,38 +303,6 @@ def test_the_model_appears_when_the_program_has_succeeded(train, workspace):
     assert Path(trained.model, "seed").read_text() == "7"
     assert Path(trained.checkpoints, "last").exists()
     assert not (workspace / "model.partial").exists()
-
-
-@pytest.mark.parametrize(
-    ("tracker", "more", "is_file"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"env": {"MLFLOW_RUN_ID": "abc"}}, True),  # the very same
-        (True, {"env": {"MLFLOW_RUN_ID": "own"}}, False),
-        (True, {"env": {"MLFLOW_TRACKING_URI": "https://example.org"}}, False),
-        (True, {"secret_env": {"MLFLOW_TRACKING_URI": "mine/uri"}}, False),
-    ],
-)
-def test_metrics_are_left_in_a_file_unless_a_user_sends_them_elsewhere(
-    workspace, monkeypatch, tracker, more, is_file
-):
-    monkeypatch.delenv("TRIREME_METRICS_FILE", raising=False)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.com")
-    if tracker:
-        monkeypatch.setenv(TRACKER, str(workspace / "mlflow.json"))
-        environment.announce(workspace / "mlflow.json", {"MLFLOW_RUN_ID": "abc"})
-    program = "import os; open('told', 'w').write(os.environ.get('TRIREME_METRICS_FILE', ''))"
-    (workspace / "code" / "train.py").write_text(program)
-    here = {"code": str(workspace / "code"), "data": str(workspace / "data"), "workers": 0}
-    with journal.opened(workspace, "train"):
-        tracking = environment.variables()
-        launch.train(
-            launch.prepare(workspace, **RUN | here | {"more": more, "tracking": tracking}),
-            workspace,
-        )
-    told = (workspace / "code" / "told").read_text()
-    assert told == (str(journal.metrics_path(workspace, "train")) if is_file else "")
 
 
 def test_a_failed_program_leaves_no_model_and_keeps_that_of_before(train, workspace):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import trireme
+from trireme.files.kept_record import LAYOUT
 from trireme.pipeline.catalog import PIPELINES
 
 ROOT = Path(trireme.__file__).parents[1]
@@ -146,7 +147,8 @@ def test_a_run_of_this_machine_is_shown_without_what_draws_or_asks_a_server(
 ):
     run = tmp_path / "runs" / "one"
     (run / "workspace").mkdir(parents=True)
-    (run / "run.json").write_text(json.dumps({"state": "FINISHED", "started": 0, "seconds": 1}))
+    record = {"layout": LAYOUT, "cwd": "/", "state": "FINISHED", "started": 0, "seconds": 1}
+    (run / "run.json").write_text(json.dumps(record))
     found = loaded_by(words, tmp_path)
     assert "trireme.targets.local.runs" in found
     assert found & {"rich", "pydantic", "ssl", "urllib.request", "filelock", "yaml"} == set()

@@ -239,16 +239,6 @@ def test_a_run_that_goes_on_knows_what_came_before_and_shows_what_is(kept, untra
     assert [*local_runs.find("one").ended] == ["checkout"]
 
 
-def test_the_steps_of_a_run_of_version_0_1_0_are_known(kept, untracked):
-    kept("one")
-    (untracked / "runs" / "one" / local_runs.STEPS).unlink()
-    step = {"state": "FINISHED", "seconds": 1.5, "result": "abc", "resources": {}}
-    change(untracked, "one", steps={"checkout": step})
-    run = local_runs.find("one")
-    assert run.ended == {"checkout": step}
-    assert kept("one").before == {"checkout": step}
-
-
 def test_without_proc_a_run_is_one_sentence_and_nothing_is_made(
     trireme, kept, untracked, monkeypatch, tmp_path
 ):
@@ -271,11 +261,11 @@ def test_without_proc_a_run_is_one_sentence_and_nothing_is_made(
 @pytest.mark.parametrize(
     "record",
     [
-        '{"layout": 2, "state": "FAILED", "started": 1, "pid": 1, "born": ""}',
-        '{"status": "FAILED", "began": "2025-01-01"}',
-        '{"state": "FAILED", "started": "yesterday", "pid": 1, "born": ""}',
-        '{"state": "FAILED", "started": 1, "pid": 1, "born": "", "error": ["no"]}',
-        '{"state": "FAILED", "started": 1, "pid": 1, "born": "", "steps": []}',
+        '{"layout": 2, "state": "FAILED", "started": 1, "cwd": "/"}',
+        '{"state": "FAILED", "started": 1, "cwd": "/"}',
+        '{"layout": 1, "status": "FAILED", "began": "2025-01-01"}',
+        '{"layout": 1, "state": "FAILED", "started": "yesterday", "cwd": "/"}',
+        '{"layout": 1, "state": "FAILED", "started": 1, "cwd": "/", "error": ["no"]}',
         "[]",
         "cut o",
     ],
@@ -314,7 +304,7 @@ def test_parameters_of_another_layout_are_one_sentence(trireme, kept, untracked)
     kept("old", train="").end("FAILED")
     (untracked / "runs" / "old" / "pipeline.yaml").touch()
     file = untracked / "runs" / "old" / "parameters.json"
-    for content in ("[1]", "cut o"):
+    for content in ("[1]", "cut o", "{}"):  # the last is good, and at-once.json is not there
         file.write_text(content)
         status, _, errors = trireme("resume", "old")
         assert (status, errors.count("\n")) == (2, 1)
@@ -351,15 +341,6 @@ def test_whoever_follows_while_a_run_is_resumed_sees_each_line_once(kept, untrac
     change(untracked, "one", state="FINISHED")
     following.join(10)
     assert not following.is_alive() and seen.empty()
-
-
-def test_logs_of_version_0_1_0_come_first(kept, trireme):
-    kept("one", train="second\n")
-    (log,) = local_runs.find("one").logs.values()
-    log.with_name(local_runs.BEFORE).write_text("first\n")
-    local_runs.set_logs_aside(local_runs.find("one"), set())
-    log.write_text("third\n")
-    assert trireme("logs", "one")[1] == "[train] first\n[train] second\n[train] third\n"
 
 
 def test_logs_have_what_steps_printed_before_the_run_was_resumed(kept, untracked, trireme):

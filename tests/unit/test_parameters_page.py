@@ -14,8 +14,9 @@ END = "<!-- Until here. -->\n"
 def table() -> str:
     lines = ["| parameter | default | |", "|---|---|---|"]
     for name, parameter in PARAMETERS.items():
-        default = parameter.default if isinstance(parameter.default, str) else ""
-        default = default or ("" if parameter.default == "" else json.dumps(parameter.default).removesuffix(".0"))
+        default = parameter.default
+        if not isinstance(default, str):
+            default = json.dumps(default).removesuffix(".0")
         shown = f"`{default}`" if default else ""
         lines.append(f"| `{name}` | {shown} | {parameter.text} |")
     return "\n".join([*lines, ""])

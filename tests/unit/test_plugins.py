@@ -79,7 +79,7 @@ def greeting():
     greet()
 '''
 
-FRAMEWORK = '''
+FRAMEWORK = """
 from trireme.frameworks.pytorch import PyTorch
 
 
@@ -88,7 +88,7 @@ class Lightning(PyTorch):
 
 
 LIGHTNING = Lightning()
-'''
+"""
 
 ENTRY_POINTS = """
 [trireme.observers]

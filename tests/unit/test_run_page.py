@@ -11,6 +11,7 @@ import pytest
 
 from trireme.cli.report import _add_trials
 from trireme.errors import StepFailed
+from trireme.files.kept_record import LAYOUT
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
@@ -354,7 +355,7 @@ def test_a_run_that_is_not_there_is_bad_input(trireme, tmp_path, monkeypatch):
 def a_run(home, name, **fields):
     folder = home / "runs" / name
     (folder / "workspace").mkdir(parents=True)
-    record = {"state": "FINISHED", "started": START, "seconds": 9.0, "pid": 1, "steps": {}}
+    record = {"layout": LAYOUT, "state": "FINISHED", "started": START, "seconds": 9.0, "cwd": "/"}
     (folder / "run.json").write_text(json.dumps(record | fields))
     return folder / "workspace"
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -115,18 +116,36 @@ def test_what_waits_is_in_the_file_soon_should_training_be_killed(no_server, tmp
     unsent.close()
 
 
-def test_metrics_that_another_brings_go_to_its_file_alone(tmp_path):
-    file = tmp_path / "other" / NAME
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(metrics.__file__).parent)!r})\n"
-        "from pathlib import Path; from metrics import Metrics\n"
-        "told = Metrics(Path('checkpoints'), 'checkpoint'); told.log(1, loss=0.5); told.close()\n"
-        "assert 'mlflow' not in sys.modules and not Path('checkpoints').exists()\n"
-    )
-    names = {"MLFLOW_RUN_ID": "0" * 32, "TRIREME_METRICS_FILE": str(file)}
-    command = [sys.executable, "-c", program]
-    subprocess.run(command, env=os.environ | names, cwd=tmp_path, check=True)
-    assert kept(file.parent) == [("loss", 0.5, 1)]
+OPENS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from metrics import Metrics
+told = Metrics(Path(sys.argv[2]), "checkpoint", patience=60)
+told.log(1, loss=0.5)
+told.close()
+"""
+
+
+def test_who_names_a_server_alone_has_a_run_of_its_own(tmp_path, mlflow_store):
+    import mlflow
+
+    shutil.copy(mlflow_store, tmp_path / "mlflow.db")
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    client = mlflow.MlflowClient(uri)
+    given = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_EXPERIMENT_ID": client.create_experiment("own")}
+    words = [
+        sys.executable,
+        "-c",
+        OPENS,
+        str(Path(metrics.__file__).parent),
+        str(tmp_path / "left"),
+    ]
+    others = {name: value for name, value in os.environ.items() if name != "MLFLOW_RUN_ID"}
+    subprocess.run(words, env=others | given, cwd=tmp_path, check=True)
+    (run,) = client.search_runs([given["MLFLOW_EXPERIMENT_ID"]])
+    assert (run.info.status, run.data.metrics) == ("FINISHED", {"loss": 0.5})
+    assert not (tmp_path / "left" / NAME).exists()
 
 
 FULL = """
@@ -167,15 +186,15 @@ def test_on_a_disk_that_is_full_none_is_written_twice(tmp_path, count):
     assert kept(tmp_path) == [("loss", 1.0, 0), *(("loss", 2.0, step) for step in range(count))]
 
 
-@pytest.mark.parametrize("variable", ["TRIREME_METRICS_FILE", "MLFLOW_RUN_ID"])
-def test_metrics_that_no_disk_takes_are_told(tmp_path, variable):
+@pytest.mark.parametrize("run", ["", "0123456789abcdef0123456789abcdef"])
+def test_metrics_that_no_disk_takes_are_told(tmp_path, run):
     (tmp_path / "file").touch()
     program = FULL.partition("signal.signal")[0] + (
         'told = Metrics(Path(sys.argv[2]), "checkpoint", patience=0)\n'
         "told.log(1, loss=0.5, accuracy=0.25); told.close()\n"
     )
     nowhere = tmp_path / "file" / "metrics"
-    given = {"MLFLOW_RUN_ID": "", variable: str(nowhere), "MLFLOW_TRACKING_URI": "http://[::1]:9"}
+    given = {"MLFLOW_RUN_ID": run, "MLFLOW_TRACKING_URI": "http://[::1]:9"}
     words = [sys.executable, "-c", program, str(Path(metrics.__file__).parent), str(nowhere)]
     done = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, check=True)
     assert "metrics for MLflow are lost: 2, as " in done.stdout
@@ -195,8 +214,8 @@ def test_what_an_earlier_start_has_left_damaged_is_left_out(no_server, tmp_path)
     unsent.thread.join()  # else it would say that it waits while the next test reads what is said
 
 
-def test_where_no_run_is_known_all_are_in_the_file(no_server, tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("MLFLOW_RUN_ID")
+def test_where_none_is_to_be_opened_all_are_in_the_file(no_server, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_RUN_ID", "")
     for step in (1, 2):  # the second is one that has been started again
         unsent = metrics.Metrics(tmp_path, "checkpoint")
         unsent.log(step, loss=0.5)

@@ -58,13 +58,6 @@ def commit() -> str:
     return _commit(TRAINERS)
 
 
-def is_all_of(code: Path) -> bool:
-    """Tells whether the code of a run is these trainers and nothing else."""
-    return {file.name for file in code.iterdir()} == {PLACE.parts[0]} and (
-        _commit(code / PLACE) == commit()
-    )
-
-
 def version() -> str:
     """Returns the release of Trireme that they are of."""
     try:

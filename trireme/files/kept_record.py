@@ -33,8 +33,7 @@ def read(file: Path, needed: Mapping[str, Kind], more: Mapping[str, Kind]) -> di
         return None
     except ValueError:
         raise of_another_version(file) from None
-    # Version 0.1.0 wrote no number at first.
-    if not isinstance(record, dict) or record.get("layout", LAYOUT) != LAYOUT:
+    if not isinstance(record, dict) or record.get("layout") != LAYOUT:
         raise of_another_version(file)
     kinds = dict(needed) | {name: kind for name, kind in more.items() if name in record}
     if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):

@@ -153,12 +153,6 @@ class Framework:
     trainer: str = ""
     """The reference program that learns to classify, among those that Trireme carries."""
 
-    more_trainers: tuple[str, ...] = ()
-    """The other reference programs for it."""
-
-    is_forked: bool = False
-    """Whether its trainers may be forks of a process that has loaded its module."""
-
     runtime_jobs: tuple[str, ...] = ()
     """The jobs of a ClusterTrainingRuntime that is made for it; none: there is no such runtime."""
 
@@ -170,10 +164,6 @@ class Framework:
 
     workers_shown: int = 1
     """Workers that a pipeline runs its reference program with by default."""
-
-    def has_trainer(self, program: str) -> bool:
-        """Tells whether a program is one of the reference programs for it."""
-        return bool(program) and program in (self.trainer, *self.more_trainers)
 
     # The description.
 
@@ -294,15 +284,6 @@ class Framework:
             InputError: It cannot run here.
         """
         return lambda pod: Start(images[pod.name])
-
-    def without_shell(
-        self, command: list[str], variables: Mapping[str, str]
-    ) -> tuple[list[str], Mapping[str, str]]:
-        """Returns a command without the shell that only sets variables for it, and all of them."""
-        return command, variables
-
-    def begin_anew(self, threads: int) -> None:
-        """Has its module, which another process had loaded before it forked, begin anew."""
 
     def shown(self, lines: str) -> str:
         """Returns what is to be shown of lines."""

@@ -83,8 +83,6 @@ class PyTorch(base.Framework):
     ends_together = True
     module = "torch"
     trainer = "trainers/pytorch_classifier.py"
-    more_trainers = ("trainers/language_model.py", "trainers/lora.py")
-    is_forked = True  # it has no threads until it computes
     runtime_jobs: tuple[str, ...] = ("node",)
     peer_lost = "DistBackendError|DistNetworkError|DistStoreError|RendezvousConnectionError"
     # Not always at a line's beginning: what it has ended may have been in the middle of one.
@@ -214,20 +212,6 @@ class PyTorch(base.Framework):
             given = pod.variable("PET_RDZV_CONF")
             variables["PET_RDZV_CONF"] = ",".join(filter(None, [given, holds]))
         return variables
-
-    def without_shell(
-        self, command: list[str], variables: Mapping[str, str]
-    ) -> tuple[list[str], Mapping[str, str]]:
-        if command[:3] != ["sh", "-c", _NODE_RANK]:
-            return command, variables
-        rank = variables.get("RANK") or "0"
-        return command[3:], {"NODE_RANK": rank, "GROUP_RANK": rank, **variables}
-
-    def begin_anew(self, threads: int) -> None:
-        import torch
-
-        torch.seed()
-        torch.set_num_threads(threads)
 
     def processes(self, job: "base.Job") -> int:
         return len(job.pods) * int(job.spec["nprocPerNode"])

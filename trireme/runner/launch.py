@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
 from trireme.files import event_files as events
 from trireme.files import left_files
-from trireme.files.home import TRACKER, in_a_pod
+from trireme.files.home import in_a_pod
 from trireme.files.whole_file import flush
 from trireme.frameworks import FRAMEWORKS
 from trireme.frameworks.base import literal
@@ -36,7 +36,7 @@ from trireme.runner.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
 from trireme.runner.lines import LivePrinter
 from trireme.text.json_values import whole, words
 from trireme.text.say import say
-from trireme.tracking import environment, journal, unsent_metrics
+from trireme.tracking import journal, unsent_metrics
 
 RESERVED = (
     "name",
@@ -122,7 +122,8 @@ def prepare(
     for name in RESERVED:
         if name in more:
             raise InputError(f"job.{name}: the pipeline sets this itself")
-    env = {"SEED": str(seed)} | (tracking or {})
+    # Empty where MLflow has no run of it yet: no program is to open another.
+    env = {"SEED": str(seed), "MLFLOW_RUN_ID": ""} | (tracking or {})
     env |= {WARM_START: start} if start else {}
     env |= {BASE_MODEL: base_model} if base_model else {}
     fields: dict[str, Any] = {
@@ -252,31 +253,7 @@ def _train_locally(
         # The end of the run says it.
         Advice(about, logs, usage.idle, says=False),
     ]
-    with _metrics_in_file(job, is_watched=len(more) > 2):
-        return runner.run(manifest, logs, Observers(own, _record_findings))
-
-
-@contextlib.contextmanager
-def _metrics_in_file(job: TrainingJob, *, is_watched: bool) -> Iterator[None]:
-    """Has our trainers leave metrics in a file where ``trireme run`` brings them to MLflow."""
-    # It has MLflow loaded already; loading it takes a trainer longer than it trains, perhaps. What
-    # may stop the training early asks MLflow for them at once.
-    file = journal.metrics_file()
-    if not file or TRACKER not in os.environ or is_watched or not _tells_own_run(job):
-        yield
-        return
-    os.environ["TRIREME_METRICS_FILE"] = str(file)
-    try:
-        yield
-    finally:
-        del os.environ["TRIREME_METRICS_FILE"]
-
-
-def _tells_own_run(job: TrainingJob) -> bool:
-    """Whether its program is led to the step's run in MLflow, and not to another by the user."""
-    given = {name: job.env[name] for name in environment.VARIABLES if name in job.env}
-    ours = {name: literal(value) for name, value in environment.variables().items()}
-    return given == ours and job.secret_env.keys().isdisjoint(environment.VARIABLES)
+    return runner.run(manifest, logs, Observers(own, _record_findings))
 
 
 def _train_on_cluster(

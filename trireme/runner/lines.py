@@ -85,8 +85,7 @@ class LivePrinter(LinePrinter):
         self._size = self._left_out = 0
         self._is_printing = self._is_closed = False
         self._changed = threading.Condition()
-        # Started by the first line, as a process can be forked safely until it has a second thread.
-        self._thread = threading.Thread(target=self._print, daemon=True)
+        threading.Thread(target=self._print, daemon=True).start()
 
     def __call__(self, replica: str, lines: str) -> None:
         """Has lines printed; of too many the oldest are not."""
@@ -98,8 +97,6 @@ class LivePrinter(LinePrinter):
                 self._size -= len(oldest)
                 self._left_out += 1 + oldest.count("\n")
             self._changed.notify_all()
-            if self._thread.ident is None:
-                self._thread.start()
 
     def close(self) -> None:
         """Waits a little for what has not been printed yet."""

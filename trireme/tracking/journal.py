@@ -46,7 +46,6 @@ EVENTS = "tensorboard"
 PACKAGES = "packages.txt"
 """The artifact of a training's run that says exactly which packages the run has installed."""
 
-METRICS = "metrics.jsonl"
 PROGRESS = "progress.json"
 PROGRESS_EVERY = 10.0  # seconds between two times that it is brought into MLflow
 
@@ -85,16 +84,6 @@ def synced_path(workspace: Path, step: str) -> Path:
 def progress_path(workspace: Path, step: str) -> Path:
     """Returns the file that tells how far the named step's training is."""
     return journal_path(workspace, step).with_name(PROGRESS)
-
-
-def metrics_path(workspace: Path, step: str) -> Path:
-    """Returns the file in which the named step's program leaves metrics for ``trireme run``."""
-    return journal_path(workspace, step).with_name(METRICS)
-
-
-def brought_path(workspace: Path, step: str) -> Path:
-    """Returns the file that tells how many bytes of these MLflow has, of earlier attempts, too."""
-    return journal_path(workspace, step).with_name("metrics.synced")
 
 
 def run_path(workspace: Path, step: str) -> Path:
@@ -244,11 +233,6 @@ def log_progress(now: Progress) -> None:
     """Records how far this step's training is; only the last state is kept, beside the journal."""
     if _journal is not None:
         progress.write(Path(_journal.name).with_name(PROGRESS), now)
-
-
-def metrics_file() -> Path | None:
-    """Returns ``metrics_path`` of this step; None outside of one."""
-    return Path(_journal.name).with_name(METRICS) if _journal is not None else None
 
 
 def log_error(error: TriremeError, is_fatal: bool = True) -> None:

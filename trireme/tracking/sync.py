@@ -74,7 +74,6 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     mark = journal.synced_path(workspace, step)
     done = _marked(mark)
     new = journal.read(workspace, step)[done:]
-    _bring_metrics(workspace, step, run.step_id, is_ended=True)
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -96,14 +95,12 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:
-    """Brings how far a step's training is, and its metrics, if that can be done at once."""
+    """Brings how far a step's training is, if that can be done at once."""
     from mlflow import MlflowClient
 
-    now = progress.read(journal.progress_path(workspace, step))
-    with suppress(Exception):  # another time
-        if now:
+    if now := progress.read(journal.progress_path(workspace, step)):
+        with suppress(Exception):  # another time
             MlflowClient().set_tag(run_id, PROGRESS, now.words)
-        _bring_metrics(workspace, step, run_id, is_ended=False)
 
 
 def is_whole(workspace: Path, step: str) -> bool:
@@ -147,7 +144,7 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
             log(run.pipeline_id, tags={journal.TRAINING: run.step_id})
     elif "unsent" in record:
         file = Path(record["unsent"])
-        for metrics, _ in unsent_metrics.batches(file):
+        for metrics in unsent_metrics.batches(file):
             _log_metrics(file, run.step_id, metrics)
     elif "dataset" in record:
         for run_id in {run.step_id, run.pipeline_id}:
@@ -157,24 +154,12 @@ def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
         journal.registered_path(workspace).write_text(json.dumps(registered))
 
 
-def _bring_metrics(workspace: Path, step: str, run_id: str, *, is_ended: bool) -> None:
-    """Sends what a step's program leaves for that, from where it was done last."""
-    mark = journal.brought_path(workspace, step)
-    start = _marked(mark)
-    file = journal.metrics_path(workspace, step)
-    for metrics, end in unsent_metrics.batches(file, start, is_ended=is_ended):
-        _log_metrics(file, run_id, metrics, patience=None if is_ended else 0)
-        write_whole(mark, str(end))
-
-
-def _log_metrics(
-    file: Path, run_id: str, metrics: list["Metric"], patience: float | None = None
-) -> None:
+def _log_metrics(file: Path, run_id: str, metrics: list["Metric"]) -> None:
     """Sends what a program has left; of what it has written nothing stops the step's record."""
     from mlflow import MlflowClient
 
     try:
-        patiently(lambda: MlflowClient().log_batch(run_id, metrics=metrics), patience)
+        patiently(lambda: MlflowClient().log_batch(run_id, metrics=metrics))
     except client.refusal as error:
         if no_room(error):
             raise

@@ -14,6 +14,7 @@ from trireme.cli.app import app
 from trireme.data import staging
 from trireme.data.cache_entry import forget_tree, last_used
 from trireme.files.file_lock import FileLock
+from trireme.files.kept_record import LAYOUT
 from trireme.runner.local import jobs
 from trireme.targets.local import pruning, runs, unsent
 from trireme.tracking.lineage import START
@@ -35,7 +36,13 @@ def make_run(home, name, days, state="FINISHED", **more):
     (directory / "workspace").mkdir(parents=True)
     (directory / "workspace" / "model").write_bytes(bytes(10_000))
     started = time.time() - days * DAY
-    record = {"state": state, "started": started, "seconds": 0.0, "steps": {}} | more
+    record = {
+        "layout": LAYOUT,
+        "state": state,
+        "started": started,
+        "seconds": 0.0,
+        "cwd": "/",
+    } | more
     (directory / "run.json").write_text(json.dumps(record))
     return directory
 
@@ -164,7 +171,7 @@ def test_old_jobs_go_with_the_dataset_that_only_they_have(home, tmp_path):
         directory = home / "jobs" / name
         directory.mkdir(parents=True)
         began = {"kind": "PyTorchJob", "reason": "", "seconds": 5.0, "state": state}
-        began |= {"started": time.time() - days * DAY}
+        began |= {"layout": LAYOUT, "started": time.time() - days * DAY}
         (directory / "state.json").write_text(json.dumps(began))
     staging.stage(str(data), home / "jobs" / "over" / "data", home / "cache")
     tree = (home / "jobs" / "over" / "data").resolve()

@@ -14,7 +14,6 @@ from trireme.files.home import TRACKER
 from trireme.targets.local.starting import _OURS, _WITH_TORCH, Starter, modules_of, wait_for
 from trireme.targets.local.warm import EXECUTOR, Forked
 
-TRAINER = "trainers/pytorch_classifier.py"
 COMPUTED = "{{$.inputs.parameters['plan-image']}}"
 
 
@@ -40,14 +39,6 @@ def test_what_is_loaded_in_advance_is_there():
         ("trial", COMPUTED, {"plan-image": images.TENSORFLOW}, False),
         ("trial", images.PYTORCH, {"evaluation": {"gate": 1}}, True),
         ("trial", images.PYTORCH, {"evaluation": {"entrypoint": "evaluate.py"}}, False),
-        (
-            "trial",
-            images.PYTORCH,
-            {"evaluation": {"entrypoint": "evaluate.py"}, "entrypoint": TRAINER},
-            True,
-        ),
-        ("train", images.BASE, {"entrypoint": TRAINER}, True),
-        ("train", images.BASE, {"entrypoint": "train.py"}, False),
         ("train", images.BASE, {}, False),
         ("evaluate", images.TENSORFLOW, {}, False),
         ("checkout", images.BASE, {}, False),

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx_models
 import pytest
-import tracking_uri
 
 from trireme.errors import StepFailed
 from trireme.tracking import journal, unsent_metrics
 from trireme.tracking.batch import PARAMETER_LIMIT
-from trireme.tracking.sync import Run, bring_progress, sync
+from trireme.tracking.sync import Run, is_whole, sync
 
 
 def own_tags(client, run_id):
@@ -190,71 +189,34 @@ def test_metrics_that_a_program_could_not_send_are_brought(client, run, workspac
     ]
 
 
-@pytest.fixture
-def file_store(tmp_path, monkeypatch):
-    """A store that keeps what it is sent twice; a client of it, and a run."""
-    import mlflow
-
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    before = tracking_uri.told()
-    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    client = mlflow.MlflowClient()
-    yield client, client.create_run(client.create_experiment("files")).info.run_id
-    mlflow.set_tracking_uri(before)
-
-
 def told(*steps):
     each = ({"key": "loss", "value": 1 / n, "timestamp": 1000 + n, "step": n} for n in steps)
     return "".join(f"\n{json.dumps(one)}" for one in each)
 
 
-def test_metrics_are_brought_once_while_a_program_writes_them_and_at_its_end(file_store, workspace):
-    client, run_id = file_store
+def test_metrics_of_a_program_are_brought_many_at_a_time(tmp_path):
+    (tmp_path / "file").write_text(told(*range(1, unsent_metrics.BATCH + 3)))
+    batches = unsent_metrics.batches(tmp_path / "file")
+    assert [len(metrics) for metrics in batches] == [unsent_metrics.BATCH, 2]
 
-    def brought():
-        return [one.step for one in client.get_metric_history(run_id, "loss")]
 
+def test_metrics_that_are_refused_do_not_hold_up_the_record(
+    client, run, workspace, tmp_path, capsys
+):
+    (tmp_path / "file").write_text(told(1))
     with journal.opened(workspace, "train"):
-        file = journal.metrics_file()
-    bring_progress(workspace, "train", run_id)  # most programs leave none
-    file.write_text(told(1, 2) + told(3)[:9])
-    bring_progress(workspace, "train", run_id)
-    assert brought() == [1, 2]
-    file.write_text(told(1, 2, 3) + "\n" + 5000 * "[" + told(4, 5))
-    bring_progress(workspace, "train", run_id)
-    bring_progress(workspace, "train", run_id)
-    assert brought() == [1, 2, 3, 4]  # the last line may not be whole
-    sync(workspace, "train", Run(run_id, run_id))
-    assert brought() == [1, 2, 3, 4, 5]
-    with journal.opened(workspace, "train"):  # another attempt
-        pass
-    with file.open("a") as more:
-        more.write(told(6))
-    sync(workspace, "train", Run(run_id, run_id))
-    file.write_text(told(7))  # somebody has begun it anew
-    sync(workspace, "train", Run(run_id, run_id))
-    assert brought() == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_metrics_that_are_refused_do_not_hold_up_those_after_them(client, run, workspace, capsys):
-    with journal.opened(workspace, "train"):
-        file = journal.metrics_file()
-    file.write_text(told(*range(1, unsent_metrics.BATCH + 3)))
+        journal.log_unsent(tmp_path / "file")
     client.delete_run(run.step_id)  # which takes none while it is
-    bring_progress(workspace, "train", run.step_id)
+    sync(workspace, "train", run)
     client.restore_run(run.step_id)
     assert "MLflow refuses metrics" in capsys.readouterr().err
-    with file.open("a") as more:
-        more.write(told(2000))
-    sync(workspace, "train", run)
-    history = client.get_metric_history(run.step_id, "loss")
-    assert [one.step for one in history] == [unsent_metrics.BATCH + 2, 2000]
+    assert is_whole(workspace, "train")
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_what_is_no_file_of_metrics_is_not_read(tmp_path, kind):
     (tmp_path / "file").write_text('{"key": "loss", "value": 1, "timestamp": 1, "step": 1}')
-    ((metrics, _),) = unsent_metrics.batches(tmp_path / "file")
+    (metrics,) = unsent_metrics.batches(tmp_path / "file")
     assert len(metrics) == 1
     if kind == "fifo":
         os.mkfifo(tmp_path / unsent_metrics.NAME)

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trireme.runner.local import environment, forked, gpus
+from trireme.runner.local import environment, gpus
 from trireme.runner.local.manifest import Job, Pod
 from trireme.runner.local.network import Network
 from trireme.runner.local.supervised import supervised
 
 GRACE = 30.0  # seconds between asking a replica to end and killing it, as a pod has by default
 
-Process = subprocess.Popen[bytes] | forked.Forked
-Start = Callable[[], Process]
+Start = Callable[[], subprocess.Popen[bytes]]
 
 
 def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
@@ -22,7 +21,7 @@ def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tupl
     found: list[tuple[Pod, Start]] = []
     for pod, command, variables in processes(job, network, logs, temporary):
         own = _temporary_directory(pod, variables, temporary)
-        found.append((pod, partial(_start, job, network, pod, command, own)))
+        found.append((pod, partial(_start, network, pod, command, own)))
     return found
 
 
@@ -54,12 +53,8 @@ def _temporary_directory(pod: Pod, variables: dict[str, str], temporary: Path) -
 
 
 def _start(
-    job: Job, network: Network, pod: Pod, command: list[str], variables: Mapping[str, str]
-) -> Process:
+    network: Network, pod: Pod, command: list[str], variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     directory = str(Path(pod.container.get("workingDir") or ".").resolve())
-    if network.shared:
-        program = job.framework.without_shell(command, variables)
-        if forked.is_for(job.framework, *program, directory):
-            return forked.start(job.framework, *program, directory, GRACE)
     inside = partial(network.inside, pod, directory=directory)
     return supervised(command, GRACE, variables, directory, inside=inside)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import NamedTuple
 
 from trireme.errors import JobFailed, exit_in_words
@@ -24,7 +25,7 @@ from trireme.process.processes import lack_of_memory, limit_reached, oom_kills, 
 from trireme.runner.failed_replica import KEPT, is_peer_loss
 from trireme.runner.lines import UNREAD, blocks
 from trireme.runner.local.manifest import Pod
-from trireme.runner.local.pod import Process, Start
+from trireme.runner.local.pod import Start
 from trireme.runner.local.supervised import kill_leftovers
 from trireme.runner.local.usage import cpu_seconds
 
@@ -92,7 +93,7 @@ class Replica:
         self._launch, self._log, self._observers, self._events = start, log, observers, events
         self._shown = shown
         self._pid_file = log.with_suffix(".pid")  # there while an attempt runs
-        self._process: Process | None = None
+        self._process: Popen[bytes] | None = None
         self._started = self._worked = 0.0
         self._oom_kills = 0
         self._delay = FIRST_DELAY
@@ -126,11 +127,6 @@ class Replica:
 
     def start(self) -> None:
         """Starts an attempt and follows it."""
-        self.launch()
-        self.follow()
-
-    def launch(self) -> None:
-        """Starts the process of an attempt; to be followed in any case."""
         try:
             process = self._launch()
         except OSError as error:
@@ -147,11 +143,6 @@ class Replica:
         self._worked = 0.0
         self.began = time.time()
         self._was_told_to_end = False
-
-    def follow(self) -> None:
-        """Has threads read what the attempt prints and wait for its end."""
-        process = self._process
-        assert process
         follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
         waiter = threading.Thread(target=self._wait, args=(process, follower), daemon=True)
         try:
@@ -246,7 +237,7 @@ class Replica:
         if self._process and self.status is None:
             self._process.send_signal(signal.SIGQUIT)
 
-    def _wait(self, process: Process, follower: threading.Thread) -> None:
+    def _wait(self, process: Popen[bytes], follower: threading.Thread) -> None:
         """Reports that an attempt has ended, when its lines have been passed on."""
         status, worked, peak = 128 + signal.SIGKILL, 0.0, 0
         try:
@@ -260,7 +251,7 @@ class Replica:
         finally:
             self._events.put(Ended(self, status, time.monotonic(), peak, worked))
 
-    def _follow(self, process: Process) -> None:
+    def _follow(self, process: Popen[bytes]) -> None:
         """Logs and shows what an attempt prints."""
         texts = self._texts(process)
         try:
@@ -279,7 +270,7 @@ class Replica:
         for text in texts:
             self._observers.lines(self.name, text)
 
-    def _texts(self, process: Process) -> Iterator[str]:
+    def _texts(self, process: Popen[bytes]) -> Iterator[str]:
         """Yields lines to show of an attempt, many at a time, and keeps the last ones."""
         stream = process.stdout
         assert stream is not None

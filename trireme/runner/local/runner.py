@@ -9,7 +9,7 @@ import queue
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -183,7 +183,8 @@ class _JobRun:
 
     def live(self) -> None:
         """Returns when the job has succeeded and the others have had their time to end."""
-        self._start_all()
+        for replica in self.replicas:
+            replica.start()
         while not policy.succeeded(self.job, self.replicas):
             ended = self._next(min(self._due(), time.monotonic() + 1))
             if ended:
@@ -201,13 +202,6 @@ class _JobRun:
             except StartAnew as error:
                 self._start_anew(error)
         self._linger()
-
-    def _start_all(self) -> None:
-        """Starts all replicas before it follows any, as what has threads cannot be forked."""
-        with ExitStack() as launched:
-            for replica in self.replicas:
-                replica.launch()
-                launched.callback(replica.follow)  # also where another cannot be
 
     def stop(self, grace: float) -> None:
         """Ends what still runs, kills it after some seconds, and waits for it."""

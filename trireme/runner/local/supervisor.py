@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 
-PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 POLL = 0.05  # seconds between looks while the command is being stopped
 MARK = "TRIREME_SUPERVISOR"  # the variable by which all that was started under it can be told
 
@@ -58,7 +58,7 @@ def supervise(grace: float) -> int | None:
 
     The child has no signal handlers of its own.
     """
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker)
     caught_here = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -69,7 +69,7 @@ def supervise(grace: float) -> int | None:
     if child == 0:
         os.setpgrp()
         os.environ[MARK] = str(os.getppid())
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the supervisor itself is killed
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         signal.set_wakeup_fd(-1)
@@ -164,7 +164,7 @@ def _exit_status(wait_status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def prctl(option: int, value: int | bytes) -> None:
+def _prctl(option: int, value: int) -> None:
     """Changes something of this process, see https://man7.org/linux/man-pages/man2/prctl.2.html."""
     import ctypes
 

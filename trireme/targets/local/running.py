@@ -82,8 +82,8 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     given, kept = directory / PARAMETERS, directory / AT_ONCE
     try:
         arguments = dict(json.loads(given.read_text()))
-        at_once = json.loads(kept.read_text()) if kept.exists() else None
-    except (ValueError, TypeError):
+        at_once = json.loads(kept.read_text())
+    except (FileNotFoundError, ValueError, TypeError):
         raise kept_record.of_another_version(given) from None
     return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 

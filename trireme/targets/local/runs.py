@@ -39,9 +39,6 @@ CONSOLE = "console.log"
 LOG = "output.log"
 """What a step prints; ``output.N.log`` what it has printed when it was started the Nth time."""
 
-BEFORE = "output.before.log"
-"""What version 0.1.0 called that of the time before."""
-
 OF_A_NOTEBOOK = ("FORCE_COLOR", "CLICOLOR_FORCE", "MPLBACKEND")
 """Variables of a notebook's process that tell how it draws, which a run does not."""
 
@@ -61,18 +58,25 @@ STEPS_LOCK = "steps.lock"
 """
 
 
-_FIELDS: dict[str, kept_record.Kind] = {"state": str, "started": kept_record.NUMBER}
+_FIELDS: dict[str, kept_record.Kind] = {
+    "state": str,
+    "started": kept_record.NUMBER,
+    "cwd": str,
+}
 _MORE: dict[str, kept_record.Kind] = {
     "pid": int,
     "born": str,
     "seconds": kept_record.NUMBER,
-    "cwd": str,
     "error": list,
-    "steps": dict,
 }
 """What a run's ``run.json`` must have, and may have."""
 
-_OF_A_STEP: dict[str, kept_record.Kind] = {"state": str, "seconds": kept_record.NUMBER}
+_OF_A_STEP: dict[str, kept_record.Kind] = {
+    "state": str,
+    "seconds": kept_record.NUMBER,
+    "result": str,
+    "resources": dict,
+}
 
 
 class Record:
@@ -92,7 +96,7 @@ class Record:
         self.directory, self._lock = directory, lock or FileLock(directory / LOCK)
         self._file = directory / "run.json"
         before = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.before: dict[str, Any] = _ended(directory, before, of_every_attempt=True)
+        self.before: dict[str, Any] = _ended(directory, of_every_attempt=True)
         self._content: dict[str, Any] = {
             "layout": kept_record.LAYOUT,
             "state": "running",
@@ -167,11 +171,9 @@ def held(name: str) -> FileLock:
     return FileLock(home() / "runs" / name / LOCK)
 
 
-def _ended(
-    directory: Path, record: dict[str, Any], *, of_every_attempt: bool = False
-) -> dict[str, dict[str, Any]]:
+def _ended(directory: Path, *, of_every_attempt: bool = False) -> dict[str, dict[str, Any]]:
     """Returns how steps have ended since a run was begun, or resumed last, by name."""
-    ended = dict(record.get("steps", {}))  # where version 0.1.0 kept it
+    ended: dict[str, dict[str, Any]] = {}
     with suppress(FileNotFoundError), (directory / STEPS).open() as file:
         for text in file:
             try:
@@ -211,11 +213,11 @@ class LocalRun(Run):
     @cached_property
     def ended(self) -> dict[str, dict[str, Any]]:
         """State, seconds and result of the steps that have ended, by name."""
-        return _ended(self.directory, self.record)
+        return _ended(self.directory)
 
     @property
     def result(self) -> str:
-        """What came of it; of version 0.1.0 only why it failed."""
+        """What came of it, or why it failed."""
         if not self.error:
             return str(self.record.get("result", ""))
         last = self.error.detail.strip().rpartition("\n")[2]  # in which a program says what it was
@@ -246,9 +248,9 @@ class LocalRun(Run):
     def logs_of_every_attempt(self) -> dict[str, list[Path]]:
         """The same with those of before the run was resumed, the earliest first."""
 
-        def turn(file: Path) -> tuple[float, bool, bool, int, str]:
+        def turn(file: Path) -> tuple[float, bool, int, str]:
             name = file.name
-            return file.parent.stat().st_ctime, name == LOG, name != BEFORE, len(name), name
+            return file.parent.stat().st_ctime, name == LOG, len(name), name
 
         found = defaultdict(list)
         for file in sorted((self.workspace / "steps").glob("*/output*.log"), key=turn):
@@ -300,7 +302,7 @@ def start(directory: Path) -> None:
 
 def set_logs_aside(run: LocalRun, repeated: set[str]) -> None:
     """Renames the logs of the steps that a run comes to once more when it is resumed."""
-    ended = _ended(run.directory, run.record, of_every_attempt=True)
+    ended = _ended(run.directory, of_every_attempt=True)
     for name, files in run.logs_of_every_attempt.items():
         is_done = ended.get(name, {}).get("state") == "FINISHED"
         if files[-1].name == LOG and (not is_done or name in repeated):
@@ -369,7 +371,7 @@ def _read(directory: Path, *, is_held: bool = False) -> LocalRun | None:
         created=record["started"],
         seconds=record.get("seconds", ended - record["started"]),
         record=record,
-        started_in=Path(record.get("cwd", ".")),
+        started_in=Path(record["cwd"]),
         error=TriremeError(*error) if error else None,
     )
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trireme.files.home import TRACKER
-from trireme.frameworks import FRAMEWORKS
 from trireme.images import PYTORCH
 from trireme.process.processes import Used, reap
 from trireme.runner.local.supervised import supervised
@@ -61,10 +60,7 @@ def modules_of(
         image = str(given.get(computed[1], ""))
     function = command[command.index("--function_to_execute") + 1]
     has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
-    # What it starts are forks of it then, see ``runner.local.forked``.
-    is_trainer = FRAMEWORKS["pytorch"].has_trainer(str(given.get("entrypoint")))
-    has_torch |= function == "train" and is_trainer
-    if function == TRIAL and not is_trainer and "entrypoint" in (given.get("evaluation") or {}):
+    if function == TRIAL and "entrypoint" in (given.get("evaluation") or {}):
         return _OF_TRIALS
     return _WITH_TORCH if has_torch else _LOADED
 

@@ -58,7 +58,7 @@ class Local(Target[LocalRun]):
 
     def steps(self, run: LocalRun) -> list[Step]:
         ended = [
-            Step(name, step["state"], step["seconds"], step.get("result", ""))
+            Step(name, step["state"], step["seconds"], step["result"])
             for name, step in run.ended.items()
         ]
         return ended + [

@@ -72,7 +72,7 @@ def bring(one: Unsent) -> None:
         run.name, experiment, pipeline.name, arguments, home(), run.workspace, run.created
     )
     for step, ended in run.ended.items():
-        record.step_kept(step, ended["state"], ended.get("resources", {}))
+        record.step_kept(step, ended["state"], ended["resources"])
     record.close(one.status, {"duration_seconds": one.seconds})
     if one.status == "FINISHED":
         runs.Record.mend(run.directory, one.status)
