@@ -1,4 +1,4 @@
-"""What the training pipelines have in common: checkout, dataset, train, evaluate, export."""
+"""The steps that the training pipelines share: checkout, dataset, train, evaluate, export."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

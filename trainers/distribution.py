@@ -1,4 +1,4 @@
-"""Who trains with whom, on which devices and which samples; to be copied with the program."""
+"""The distribution of a training: devices, samples and peers; to be copied along."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What training programs have in common; to be copied along with them.
+"""Helpers of training programs; to be copied along with them.
 
 The process group, the samples, what a program starts from and leaves, and how it ends. It needs
 PyTorch and NumPy.

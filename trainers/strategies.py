@@ -1,4 +1,4 @@
-"""How a network is divided among processes, and how its gradients are computed then.
+"""Strategies: how a network is divided among processes, and its gradients computed.
 
 A mesh of processes has three axes. Along ``pp`` processes have different layers, along ``tp``
 different parts of each matrix, and along ``dp`` different samples and, but for the strategy ddp,

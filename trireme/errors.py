@@ -1,4 +1,4 @@
-"""What can go wrong, as types: raised where it is known, shown to a person in one place."""
+"""Errors, as types: raised where the cause is known, shown to a person in one place."""
 
 import signal
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the last step of a run leaves as its container's last words: what came of the run.
+"""Last words of the container of a run's last step: what came of the run.
 
 Kubernetes keeps them with the pod, which whoever has started the run can read.
 """

@@ -1,4 +1,4 @@
-"""What others have written, as a terminal may show it, and as a file may be called."""
+"""Plain text of what others have written, as a terminal may show it, and a file be called."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a run would make: its pods, what they request and cost, and what has to be there."""
+"""The plan of a run: its pods, what they request and cost, and what has to be there."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

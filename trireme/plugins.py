@@ -1,4 +1,4 @@
-"""What other packages add: a group of entry points for each kind of thing."""
+"""Plugins: what other packages add, by a group of entry points for each kind of thing."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

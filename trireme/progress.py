@@ -1,4 +1,4 @@
-"""How far something is that takes long, kept in a file for whoever asks."""
+"""Progress of something that takes long, kept in a file for whoever asks."""
 
 import json
 import math

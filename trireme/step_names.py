@@ -1,4 +1,4 @@
-"""What a step is called: as its task in the pipeline, and here in a loop with its turn."""
+"""Names of steps: as of the task in the pipeline, and here in a loop with its turn."""
 
 import os
 import re

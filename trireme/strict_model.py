@@ -1,4 +1,4 @@
-"""What descriptions that people write are made of."""
+"""Strict models, which descriptions that people write are made of."""
 
 from collections.abc import Iterable
 from typing import Any, Self, get_args

@@ -1,4 +1,4 @@
-"""What every step does around its work: keep a journal, and fail in one clear sentence."""
+"""The frame of every step's work: it keeps a journal, and fails in one clear sentence."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What every command that asks a cluster shares."""
+"""Options of every command that asks a cluster."""
 
 from typing import TYPE_CHECKING, Annotated
 

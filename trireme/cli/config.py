@@ -1,4 +1,4 @@
-"""What is kept by name in trireme.yaml: ``trireme config``."""
+"""Entries of trireme.yaml, by name: ``trireme config``."""
 
 import json
 from pathlib import Path

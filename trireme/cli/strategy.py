@@ -1,4 +1,4 @@
-"""Which strategy trains a model: ``trireme strategy``."""
+"""The strategy that trains a model: ``trireme strategy``."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

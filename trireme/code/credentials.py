@@ -1,4 +1,4 @@
-"""How git gets at a private repository: what a Secret holds, never on disk or in a command line.
+"""Credentials for git: what a Secret holds, never on disk or in a command line.
 
 Secrets have the keys that Kubernetes gives them: ``username`` and ``password``
 (kubernetes.io/basic-auth; a token is a password), ``ssh-privatekey`` (kubernetes.io/ssh-auth), and

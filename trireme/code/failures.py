@@ -1,4 +1,4 @@
-"""What git's words mean when it fails: a fault to try again, or an answer to tell a person."""
+"""Failures of git, by its words: a fault to try again, or an answer to tell a person."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What of a repository is wanted: a branch, a tag or a commit."""
+"""The revision of a repository that is wanted: a branch, a tag or a commit."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where a repository may come from: the kinds of URL, and what is refused before git sees it."""
+"""URLs of repositories: the kinds there are, and what is refused before git sees it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many steps of a loop run at once, which kfp fixes when a pipeline is compiled."""
+"""The number of a loop's steps that run at once, which kfp fixes when a pipeline is compiled."""
 
 from trireme.pipeline.pipeline import Pipeline
 

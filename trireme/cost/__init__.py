@@ -1,1 +1,1 @@
-"""What a run costs, by a table of prices."""
+"""The cost of a run, by a table of prices."""

@@ -1,4 +1,4 @@
-"""What each step of a run costs, recorded by the step itself."""
+"""The cost of each step of a run, recorded by the step itself."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Where the price table is: one file, here or in a ConfigMap.
+"""The place of the price table: one file, here or in a ConfigMap.
 
 Apart from what reads it, so that a step without one loads nothing for it.
 """

@@ -1,4 +1,4 @@
-"""What of this user's environment somebody else's program is not given: what opens servers."""
+"""Variables that open servers for this user, which somebody else's program is not given."""
 
 import os
 import re

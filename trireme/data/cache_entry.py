@@ -1,4 +1,4 @@
-"""Where the parts of one dataset are in a cache, and what is known of it there."""
+"""The entry of one dataset in a cache: where its parts are, and what is known of it there."""
 
 import contextlib
 import errno

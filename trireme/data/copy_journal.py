@@ -1,4 +1,4 @@
-"""What a copy that is under way has finished, so that another process can go on after a kill.
+"""The journal of a copy that is under way, so that another process can go on after a kill.
 
 Two files beside the growing tree: ``listing``, what is being copied, and ``blocks``, a record of
 fixed size for every finished block: the number of its file in the listing, its number in the file,

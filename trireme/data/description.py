@@ -1,4 +1,4 @@
-"""What a dataset is described by."""
+"""The description of a dataset."""
 
 import hashlib
 import re

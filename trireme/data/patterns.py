@@ -1,4 +1,4 @@
-"""Which files of a dataset are meant: patterns as in shells and .gitignore."""
+"""Patterns of the files of a dataset that are meant."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How far a dataset's copying is: a line that says bytes, files, rate and time left."""
+"""Progress of a dataset's copying: a line that says bytes, files, rate and time left."""
 
 import contextlib
 import sys

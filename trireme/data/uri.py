@@ -1,4 +1,4 @@
-"""Where a dataset is: the URIs that name one."""
+"""URIs of datasets."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What keeps a pod from becoming ready, and for how long that may be waited out."""
+"""Problems that keep a pod from becoming ready, and for how long they may be waited out."""
 
 from typing import Any, NamedTuple
 

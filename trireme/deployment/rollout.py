@@ -1,4 +1,4 @@
-"""How far a new version is, and waiting until it is up or it is plain that it never will be."""
+"""The rollout of a new version: waiting until it is up, or plain that it never will be."""
 
 import time
 from collections.abc import Callable

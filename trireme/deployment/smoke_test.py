@@ -1,4 +1,4 @@
-"""Whether a scoring server answers real samples as the exported file does."""
+"""The smoke test of a scoring server: it has to answer real samples as the exported file does."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What this machine and a cluster have for Trireme, what that allows, and what is missing."""
+"""Doctor: what this machine and a cluster have for Trireme, what that allows, what is missing."""
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a cluster has, as far as this user may see it; nothing is created there."""
+"""A look at a cluster, as far as this user may see it; nothing is created there."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

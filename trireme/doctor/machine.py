@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""A look at this machine."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How sure a mean over held-out samples is."""
+"""The confidence interval of a mean over held-out samples."""
 
 import numpy as np
 

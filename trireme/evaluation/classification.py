@@ -1,4 +1,4 @@
-"""How good a classifier is: the figures that scikit-learn has, and how sure they are."""
+"""Measures of a classifier: the figures that scikit-learn has, and how sure they are."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What figures are called, for a step without NumPy too."""
+"""Names of figures, for a step without NumPy too."""
 
 _WORDS = {
     "macro_f1": "macro F1",

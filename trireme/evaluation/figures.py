@@ -1,4 +1,4 @@
-"""What is found out about a model, whatever kind it is of."""
+"""Figures of a model, whatever kind it is of."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which kind of model this is, as its answers and what is true of the samples tell."""
+"""The kind of a model, told by its answers and by what is true of the samples."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How good a language model is at foretelling the next token."""
+"""Measures of a language model: how well it foretells the next token."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What is asked of a model and its evaluation, without the NumPy that evaluating needs."""
+"""Options of an evaluation, without the NumPy that evaluating needs."""
 
 import math
 from pathlib import Path

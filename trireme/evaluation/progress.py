@@ -1,4 +1,4 @@
-"""How training went, from what the program printed: lines such as ``epoch 3/10 loss 0.12``."""
+"""The course of a training, from what its program printed: ``epoch 3/10 loss 0.12``."""
 
 import re
 import statistics

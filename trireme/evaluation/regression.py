@@ -1,4 +1,4 @@
-"""How good a regression is: the figures that scikit-learn has, and how sure they are."""
+"""Measures of a regression: the figures that scikit-learn has, and how sure they are."""
 
 from collections.abc import Iterator
 

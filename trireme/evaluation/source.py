@@ -1,4 +1,4 @@
-"""What a trained model is loaded from."""
+"""The source that a trained model is loaded from."""
 
 from pathlib import Path
 from typing import NamedTuple

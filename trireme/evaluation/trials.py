@@ -1,4 +1,4 @@
-"""What came of the trials of a sweep, in the run workspace."""
+"""Results of the trials of a sweep, in the run workspace."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How closely an exported file has to answer as the trained model does."""
+"""Agreement of an exported file with the trained model: how closely it has to answer."""
 
 import numpy as np
 

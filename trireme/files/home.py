@@ -1,4 +1,4 @@
-"""Where this process runs, and where Trireme keeps what outlives it."""
+"""Home: where this process runs, and where Trireme keeps what outlives it."""
 
 import os
 from pathlib import Path

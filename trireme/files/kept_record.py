@@ -1,4 +1,4 @@
-"""What runs and jobs of this machine keep of themselves, which another version may have written."""
+"""Records that runs and jobs of this machine keep of themselves."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a program has left in a folder that it was given: files and folders, and nothing else."""
+"""Files that a program has left in a folder that it was given, and nothing else."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""How a step has failed that says nothing of it to Trireme: somebody's own."""
+"""Failures of steps that say nothing of them to Trireme: somebody's own."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What came of a run, as its steps have recorded it."""
+"""The outcome of a run, as its steps have recorded it."""
 
 import os
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,4 @@
-"""What a framework is: the class that every other file of this folder fills in."""
+"""The class of a framework, which every other file of this folder fills in."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

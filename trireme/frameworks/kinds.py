@@ -1,4 +1,4 @@
-"""What a training job is on a cluster: a kind of its framework's operator, or a TrainJob."""
+"""Kinds of a training job on a cluster: of its framework's operator, or a TrainJob."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a compiled pipeline is made of: groups of tasks, steps, and where each input comes from.
+"""The parts of a compiled pipeline: groups of tasks, steps, and where each input comes from.
 
 A pipeline is a tree. The root is a ``Group``; a task of a group is of a component, which is a
 ``Group`` again (of a loop, a condition, an exit handler, another pipeline) or a leaf: a ``Step``,

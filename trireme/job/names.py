@@ -1,4 +1,4 @@
-"""What training jobs are called."""
+"""Names of training jobs."""
 
 import hashlib
 import re

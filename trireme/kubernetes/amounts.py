@@ -1,4 +1,4 @@
-"""What pods and their containers ask for: Kubernetes' quantities, their sums, and which are GPUs.
+"""Amounts that pods and their containers ask for: quantities, their sums, and which are GPUs.
 
 Parsed by hand: Kubernetes' own client has a parser that takes more than the API server does, and
 half a second to be imported, which the description of a job would cost every step.

@@ -1,4 +1,4 @@
-"""What a Kubernetes API server says no with, as errors of one sentence."""
+"""Refusals of a Kubernetes API server, as errors of one sentence."""
 
 import json
 import re

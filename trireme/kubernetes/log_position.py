@@ -1,4 +1,4 @@
-"""How far a container's log has been read, so that reading can go on where it broke off."""
+"""The position up to which a container's log has been read, to go on from where it broke off."""
 
 import re
 from collections.abc import Callable

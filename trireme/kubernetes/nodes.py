@@ -1,4 +1,4 @@
-"""Whether the nodes of a cluster have room for some pods now.
+"""Nodes of a cluster, and whether they have room for some pods now.
 
 Node selectors, taints and what is requested are looked at, as the scheduler does; affinity is not.
 """

@@ -1,4 +1,4 @@
-"""What a pod tells: when it ran, why it does not, and how it ended."""
+"""Reading of pods: when one ran, why it does not, and how it ended."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What a namespace's ResourceQuotas and LimitRanges leave for a job's pods."""
+"""Quotas: what a namespace's ResourceQuotas and LimitRanges leave for a job's pods."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Which step of a pipeline a pod does the work of, by what Argo calls its node.
+"""The step of a pipeline that a pod does the work of, by what Argo calls its node.
 
 Argo names a node by the way to it, ``run.pipeline.steps.train(0)``: the number is that of the try.
 Trireme's own compiler names a loop's turns ``round``; Kubeflow Pipelines' has an executor for each

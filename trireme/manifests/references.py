@@ -1,4 +1,4 @@
-"""What else has to be on the cluster for a training job to run."""
+"""References of a training job to what else has to be on the cluster."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

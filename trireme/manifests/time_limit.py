@@ -1,4 +1,4 @@
-"""How long a job may run, in the manifest of whichever kind."""
+"""The time limit of a job, in the manifest of whichever kind."""
 
 from typing import Any
 

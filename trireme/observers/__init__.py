@@ -1,1 +1,1 @@
-"""What looks at a training: progress, hangs, usage, time line, preflight, advice."""
+"""Observers of a training: progress, hangs, usage, time line, preflight, advice."""

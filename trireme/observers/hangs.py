@@ -1,4 +1,4 @@
-"""When a job that says nothing hangs: how long it may be silent is learnt from the job itself."""
+"""Hangs of a job that says nothing: how long it may be silent is learnt from the job itself."""
 
 import time
 from collections.abc import Mapping

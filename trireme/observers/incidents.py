@@ -1,4 +1,4 @@
-"""What a job's ``retries`` count: incidents, however many replicas fail of each."""
+"""Incidents, which a job's ``retries`` count, however many replicas fail of each."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What is done with the lines of replicas: shown to a person, kept, and summed up in the last."""
+"""Observers of lines: they are shown to a person, kept, and summed up in the last."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How far a training is, from what its program prints anyway.
+"""Progress of a training, from what its program prints anyway.
 
 What is read: the bars of tqdm (Hugging Face, Lightning), rich (Lightning) and Keras, and lines such
 as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]``,

@@ -1,4 +1,4 @@
-"""When each replica of a job was queued, was starting, ran, and waited to be started again.
+"""The time line of each replica: queued, starting, running, waiting to be started again.
 
 The runner or follower of a job writes that to a file beside the replicas' logs, as often as it
 changes, and MLflow keeps it:

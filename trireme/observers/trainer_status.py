@@ -1,4 +1,4 @@
-"""How far a TrainJob is, in its own status, which Trainer's clients and dashboards show.
+"""Progress of a TrainJob, in its own status, which Trainer's clients and dashboards show.
 
 Trainer has the field ``status.trainerStatus`` since 2.2, and fills it, behind a feature gate, with
 what programs report themselves. Whoever follows a job knows it from what any program prints.

@@ -1,4 +1,4 @@
-"""What a replica of a job uses, beside what it has asked for."""
+"""The use that a replica makes, beside what it has asked for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a requirement names of the repository: a file that lists packages, or a package."""
+"""Requirements that name something of the repository: a file of packages, or a package."""
 
 import re
 from pathlib import PurePosixPath

@@ -1,4 +1,4 @@
-"""What a pyproject.toml requires: its project, an extra of it, a dependency group."""
+"""Requirements of a pyproject.toml: its project, an extra of it, a dependency group."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

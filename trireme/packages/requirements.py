@@ -1,4 +1,4 @@
-"""What a run may require: packages of an index, and what the repository lists or has itself."""
+"""Requirements of a run: packages of an index, and what the repository lists or has itself."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What opens servers for this user, and which of them it is for, where somebody else names one."""
+"""Logins of this user, and the servers that each is for, where somebody else names one."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""What people keep by name in ``trireme.yaml``: code, datasets and workspaces.
+"""Code, datasets and workspaces that people keep by name in ``trireme.yaml``.
 
 PAI-DLC calls them code configurations, dataset configurations and workspaces.
 """

@@ -1,4 +1,4 @@
-"""What this installation lacks, and the extra of the package that brings it."""
+"""Extras of the package that bring what this installation lacks."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What MLflow has recorded of a run and its steps."""
+"""The picture of a run from what MLflow has recorded of it and its steps."""
 
 import math
 import tempfile

@@ -1,4 +1,4 @@
-"""What the folder of a run on this machine tells of it: also of steps that are under way."""
+"""The picture of a run from its folder on this machine: also of steps that are under way."""
 
 import time
 from collections.abc import Iterator

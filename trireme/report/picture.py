@@ -1,4 +1,4 @@
-"""What a picture of a run shows, wherever that has been recorded."""
+"""The picture of a run, wherever what it shows has been recorded."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,1 +1,1 @@
-"""What a training program leaves in MODEL_DIR, and how it becomes a model again."""
+"""The result of a training, in MODEL_DIR, and how it becomes a model again."""

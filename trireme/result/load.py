@@ -1,4 +1,4 @@
-"""What a training program leaves in MODEL_DIR, and how it becomes a model again."""
+"""Loading of what a training program leaves in MODEL_DIR, as a model."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How what builds a network is named."""
+"""Names of what builds a network."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a file of ``torch.export.save`` may say, so that loading it executes nothing of it.
+"""Checks of a file of ``torch.export.save``, so that loading it executes nothing of it.
 
 ``torch.export.load`` of torch 2.13 believes the texts in it: ``sympy.sympify`` evaluates sizes,
 operations are looked up as attributes of ``torch``, and Python source is made of names and guards

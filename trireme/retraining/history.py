@@ -1,4 +1,4 @@
-"""What has been trained before, as MLflow tells: the champion, and what has tried to beat it."""
+"""The history of trainings, as MLflow tells it: the champion, and what has tried to beat it."""
 
 import json
 import os

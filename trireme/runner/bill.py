@@ -1,4 +1,4 @@
-"""What a training job may cost, and what it has cost."""
+"""The bill of a training job: what it may cost, and what it has cost."""
 
 import math
 from collections.abc import Mapping

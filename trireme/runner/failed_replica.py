@@ -1,4 +1,4 @@
-"""Which replica of a failed job is to blame, and what of its output is worth showing."""
+"""The replica of a failed job that is to blame, and what of its output is worth showing."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a training depends on besides its code and data, in a form that can be compared."""
+"""Inputs of a training besides its code and data, in a form that can be compared."""
 
 import hashlib
 import json

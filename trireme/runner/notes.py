@@ -1,4 +1,4 @@
-"""What a person should know of a job on a cluster before it runs, though it is allowed."""
+"""Notes on a job for a cluster: what a person should know though it is allowed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is to be done about schedules, and what is there, whatever runs them."""
+"""Plans of schedules: what is there, and what is to be changed, whatever runs them."""
 
 import json
 from abc import ABC, abstractmethod

@@ -1,1 +1,1 @@
-"""Which strategy trains a model on so many devices: memory, communication, and a choice."""
+"""Strategies that train a model on so many devices: memory, communication, and a choice."""

@@ -1,4 +1,4 @@
-"""Which strategy suits: each one's best mesh, how they compare, and why one of them is taken."""
+"""Choosing a strategy: each one's best mesh, how they compare, and why one of them is taken."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

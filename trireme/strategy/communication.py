@@ -1,4 +1,4 @@
-"""How long a step takes: computing, waiting for others, and the bubble of a pipeline.
+"""The time of a step: computing, waiting for others, and the bubble of a pipeline.
 
 A message takes ``alpha + bytes / beta``: https://doi.org/10.1177/1094342005051521. A ring adds up
 n copies in the time of ``2 (n - 1) / n`` of their bytes, and gathers or scatters them in half of

@@ -1,4 +1,4 @@
-"""What devices can do, by their vendors' data sheets."""
+"""Devices and what they can do, by their vendors' data sheets."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How much memory each process of a training needs.
+"""The memory that each process of a training needs.
 
 States, 16 bytes a parameter with Adam in mixed precision, and how they are divided: ZeRO,
 https://arxiv.org/abs/1910.02054, section 3. Activations of a block, ``s b h (34 + 5 a s / h)``

@@ -1,4 +1,4 @@
-"""What is to be trained: a transformer, as far as its memory and its speed depend on it."""
+"""The model to be trained: a transformer, as far as memory and speed depend on it."""
 
 from dataclasses import dataclass
 

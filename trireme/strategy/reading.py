@@ -1,4 +1,4 @@
-"""What a person says of a model and of machines."""
+"""Reading what a person says of a model and of machines."""
 
 import re
 from pathlib import Path

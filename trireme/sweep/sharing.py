@@ -1,4 +1,4 @@
-"""Which trials each step of a sweep makes: here one, on a cluster every fourth, one after another.
+"""Shares of a sweep's trials: one each here, on a cluster every fourth, one after another.
 
 There a step has a pod, on Kubeflow three, which take longer to start than a small trial takes, and
 the Workflow of a run has room for the nodes of a few dozen steps.

@@ -1,1 +1,1 @@
-"""Where a compiled pipeline runs."""
+"""Places where a compiled pipeline runs."""

@@ -1,4 +1,4 @@
-"""What the pods of a run print, whatever has made them."""
+"""Logs of the pods of a run, whatever has made them."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What running on a cluster is alike in, whichever engine does it: start, stay, tell the end."""
+"""Runs on a cluster, whichever engine makes them: start, stay, tell the end."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Why nothing of a run on a cluster starts: what its Workflow, its pods and their Events say."""
+"""Reasons why nothing of a run starts: what its Workflow, its pods and their Events say."""
 
 import re
 import time

@@ -1,1 +1,1 @@
-"""What a person sees of runs on a terminal."""
+"""The view of runs on a terminal."""

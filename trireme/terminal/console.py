@@ -1,4 +1,4 @@
-"""What a person sees of a run: one live line per step, or plain lines when nobody watches."""
+"""The view of a run: one live line per step, or plain lines when nobody watches."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What others print into the log of a step: kfp at length what its executor was given, and Argo."""
+"""Lines that engines add to the log of a step: kfp what its executor was given, and Argo."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is known of a step, or of all turns of a loop, for the line in which it is shown."""
+"""The line in which a step is shown, or all turns of a loop."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What goes to MLflow runs in as few calls as it takes, by names that MLflow accepts."""
+"""Batches for MLflow runs: as few calls as it takes, by names that MLflow accepts."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""What a run was made from, as MLflow tells: enough to make it again."""
+"""The lineage of a run, as MLflow tells it: enough to make it again."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""What a run computes with: the packages and the CPU of this machine."""
+"""The machine that a run computes with: its packages and its CPU."""
 
 import importlib.metadata
 import os

@@ -1,4 +1,4 @@
-"""Which MLflow store is meant: a server, or the database of what has run on this machine."""
+"""The MLflow store that is meant: a server, or the database of what has run on this machine."""
 
 import glob
 import json

@@ -1,4 +1,4 @@
-"""Where jobs are, here or on a cluster, and how their lines are shown."""
+"""Places of jobs, here or on a cluster, and how their lines are shown."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where datasets come from: a source lists its files and reads parts of them."""
+"""Sources of datasets: each lists its files and reads parts of them."""
 
 from collections.abc import Iterator
 from typing import Protocol

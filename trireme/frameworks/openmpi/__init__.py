@@ -1,1 +1,1 @@
-"""What takes the place of SSH between the hosts of an MPI job that runs on this machine."""
+"""A stand-in for SSH between the hosts of an MPI job that runs on this machine."""

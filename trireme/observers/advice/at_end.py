@@ -1,4 +1,4 @@
-"""What is advised at the end of a training: by what has been counted anyway."""
+"""Advice at the end of a training: by what has been counted anyway."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a process of a training does, told by the functions that its main thread is in.
+"""Kinds of work of a training's process, told by the functions that its main thread is in.
 
 The rules are ``RULES``, one a line: the first that fits any function of a stack decides.
 """

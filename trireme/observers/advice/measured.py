@@ -1,4 +1,4 @@
-"""What has been measured of a training."""
+"""Measurements of a training."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What to change in a job, by what has been measured of it: a function for each suggestion.
+"""Suggestions for a job, by what has been measured of it: a function for each.
 
 Where there is no evidence there is no suggestion. The thresholds that others use, too, are
 explained in docs/advice.md.

@@ -1,4 +1,4 @@
-"""What has been measured of a training, for a person."""
+"""Words for a person about what has been measured of a training."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the replicas of a job say of their preflight, read from what they print."""
+"""The report of a preflight, read from what the replicas of a job print."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What a job on a cluster does that has been silent: its pods are asked."""
+"""The activity of a job on a cluster that has been silent: its pods are asked."""
 
 import re
 from collections.abc import Iterable, Sequence

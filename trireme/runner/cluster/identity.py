@@ -1,4 +1,4 @@
-"""Which replica of a training job a pod is."""
+"""The identity of a pod: which replica of a training job it is."""
 
 from datetime import timedelta
 from typing import Any

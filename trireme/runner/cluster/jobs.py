@@ -1,4 +1,4 @@
-"""What a person does with the jobs on a cluster: list, look, read logs, cancel, delete."""
+"""Commands on the jobs of a cluster: list, look, read logs, cancel, delete."""
 
 import difflib
 import functools

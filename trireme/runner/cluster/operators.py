@@ -1,4 +1,4 @@
-"""Which of the operators that a job could be made for a cluster has."""
+"""Operators that a job could be made for, of those that a cluster has."""
 
 from trireme.frameworks.kinds import TRAINJOB, Kind
 from trireme.job.job import TrainingJob

@@ -1,4 +1,4 @@
-"""How far a job on a cluster is, from the last lines of its leading replica."""
+"""Progress of a job on a cluster, from the last lines of its leading replica."""
 
 from collections.abc import Collection
 from contextlib import suppress

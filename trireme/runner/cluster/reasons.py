@@ -1,4 +1,4 @@
-"""Why nothing of a job runs: what its pods, its queue and the Events say."""
+"""Reasons why nothing of a job runs: what its pods, its queue and the Events say."""
 
 import functools
 from collections.abc import Callable, Mapping

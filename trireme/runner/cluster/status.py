@@ -1,4 +1,4 @@
-"""What state a training job is in, read from its conditions."""
+"""The state of a training job, read from its conditions."""
 
 import json
 from dataclasses import dataclass

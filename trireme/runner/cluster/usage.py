@@ -1,4 +1,4 @@
-"""What containers on a cluster use: from its metrics server, or else from the nodes' kubelets."""
+"""The use that containers make: from the metrics server, or else from the nodes' kubelets."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What the replicas of a job that is followed use: asked for now and then, and added up."""
+"""The use of a followed job's replicas: asked for now and then, and added up."""
 
 import time
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What a job on this machine does that has been silent."""
+"""The activity of a job on this machine that has been silent."""
 
 import os
 import time

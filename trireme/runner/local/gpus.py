@@ -1,4 +1,4 @@
-"""Which GPUs of this machine each replica sees: on a cluster a pod has GPUs of its own."""
+"""GPUs of this machine, shared out: on a cluster a pod has GPUs of its own."""
 
 import os
 from typing import Any

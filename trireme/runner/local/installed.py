@@ -1,4 +1,4 @@
-"""What this machine needs to have installed for a job to run on it."""
+"""Checks that this machine has installed what a job needs."""
 
 from importlib.util import find_spec
 

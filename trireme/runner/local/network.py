@@ -1,4 +1,4 @@
-"""Where the pods of a job find each other."""
+"""The network in which the pods of a job find each other."""
 
 from typing import Protocol, Self
 

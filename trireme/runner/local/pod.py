@@ -1,4 +1,4 @@
-"""What each pod of a job runs on this machine: command, environment, directory, host."""
+"""The processes of a job's pods: command, environment, directory, host."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""When a job has succeeded or failed, and which replicas are started again.
+"""Policies: when a job has succeeded or failed, and which replicas are started again.
 
 The rules are the operators': UpdateJobStatus of training operator v1.9
 (https://github.com/kubeflow/training-operator/tree/v1.9.0/pkg/controller.v1); what is otherwise for

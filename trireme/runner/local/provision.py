@@ -1,4 +1,4 @@
-"""What a training job needs on this machine: its code, its data, and places for its results."""
+"""Provision of a job on this machine: its code, its data, and places for its results."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where the Python processes of a replica stand."""
+"""Stacks of the Python processes of a replica."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What processes of this machine use: processors and memory from /proc, GPUs from nvidia-smi."""
+"""The use that processes of this machine make of processors, memory and GPUs."""
 
 import csv
 import os

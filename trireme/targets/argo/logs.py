@@ -1,4 +1,4 @@
-"""What the steps of a workflow have printed: the logs of its pods."""
+"""Logs of the steps of a workflow: those of its pods."""
 
 from collections.abc import Callable
 from functools import partial

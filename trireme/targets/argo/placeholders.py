@@ -1,4 +1,4 @@
-"""What stands on Argo for kfp's placeholders that every task may have."""
+"""Placeholders of kfp that every task may have, as they stand on Argo."""
 
 from trireme.targets.argo.expressions import Constant, Value, name_value
 

@@ -1,4 +1,4 @@
-"""What a pipeline says of a step's pod: resources, variables, volumes, placement.
+"""The pod of a step, as a pipeline asks for it: resources, variables, volumes, placement.
 
 What kfp-kubernetes writes is in
 https://github.com/kubeflow/pipelines/blob/master/kubernetes_platform/proto/kubernetes_executor_config.proto

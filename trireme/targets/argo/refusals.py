@@ -1,4 +1,4 @@
-"""What Argo cannot do, and is refused by its name."""
+"""Refusals: what Argo cannot do, each by its name."""
 
 from collections.abc import Collection
 from typing import Any

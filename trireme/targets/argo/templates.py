@@ -1,4 +1,4 @@
-"""What the templates of a pipeline have in common: their names, and what tasks are called."""
+"""Names of the templates of a pipeline, and of its tasks."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What leads the steps of a pipeline to MLflow, where nobody else has opened a run for them.
+"""The way to MLflow for a pipeline's steps, where nobody else has opened a run for them.
 
 See ``components.tracking.runs``: the first step opens the pipeline's run, each step its own.
 """

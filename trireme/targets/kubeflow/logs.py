@@ -1,4 +1,4 @@
-"""What the steps of a run on Kubeflow Pipelines have printed: the logs of its pods.
+"""Logs of the steps of a run on Kubeflow Pipelines: those of its pods.
 
 The REST API has none, so they are the Kubernetes API server's. A pod's labels and the place of its
 node in the workflow are those that Kubeflow Pipelines' compiler gives them:

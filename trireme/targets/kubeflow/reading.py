@@ -1,4 +1,4 @@
-"""What Kubeflow Pipelines says of a run, in the words of a run here."""
+"""Reading what Kubeflow Pipelines says of a run, in the words of a run here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

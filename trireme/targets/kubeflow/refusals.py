@@ -1,4 +1,4 @@
-"""What Kubeflow Pipelines says no with, as errors of one sentence."""
+"""Refusals of Kubeflow Pipelines, as errors of one sentence."""
 
 from trireme.kubernetes.errors import (
     AlreadyThere,

@@ -1,4 +1,4 @@
-"""What this machine could not run is refused before the run."""
+"""Checks of a run before it begins: what this machine could not run is refused."""
 
 import os
 from pathlib import Path

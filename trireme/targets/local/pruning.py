@@ -1,4 +1,4 @@
-"""What may be removed of what is on this machine: runs, jobs, datasets and packages."""
+"""Pruning of what is on this machine: runs, jobs, datasets and packages."""
 
 import os
 import shutil

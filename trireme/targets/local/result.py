@@ -1,4 +1,4 @@
-"""How a run here ended, and where its things are."""
+"""The result of a run here, and where its things are."""
 
 import os
 import shlex

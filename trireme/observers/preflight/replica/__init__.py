@@ -1,1 +1,1 @@
-"""What runs in the replicas: Python's standard library alone, 3.8 and newer, in any image."""
+"""The part of the preflight that runs in any image: the standard library of Python 3.8 alone."""

@@ -1,4 +1,4 @@
-"""What a replica has: memory, disks, processors, versions."""
+"""The host of a replica: memory, disks, processors, versions."""
 
 from __future__ import annotations
 

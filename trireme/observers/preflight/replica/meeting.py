@@ -1,4 +1,4 @@
-"""Where all replicas meet: the first one passes on to all what each of them says."""
+"""The meeting of all replicas: the first one passes on to all what each of them says."""
 
 from __future__ import annotations
 

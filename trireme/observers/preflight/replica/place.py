@@ -1,4 +1,4 @@
-"""Which replica this is and where all of them meet, by what the operator injects."""
+"""The place of this replica among all, and where they meet, by what the operator injects."""
 
 from __future__ import annotations
 

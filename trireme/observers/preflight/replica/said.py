@@ -1,4 +1,4 @@
-"""What a replica says of its preflight: lines of JSON among what it prints, and problems."""
+"""Lines of JSON in which a replica says what its preflight has found, and its problems."""
 
 from __future__ import annotations
 

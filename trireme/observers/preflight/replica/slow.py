@@ -1,4 +1,4 @@
-"""What is slow or small, by what all replicas have measured: each against the others."""
+"""Slow and small parts, by what all replicas have measured: each against the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong, and with which replica, by what all of them have found."""
+"""The verdict: what is wrong, and with which replica, by what all of them have found."""
 
 from __future__ import annotations
 
