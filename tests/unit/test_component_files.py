@@ -7,6 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
+import hera.workflows  # noqa: F401 - whoever loads it has YAML texts of several lines as blocks
 import pytest
 from kfp import compiler, components
 from kfp.dsl import base_component
