@@ -28,6 +28,7 @@ from trireme.kubernetes.errors import AlreadyThere, KindMissing, NotFound
 from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS
 from trireme.observers.base import Observers
 from trireme.observers.hangs import Hangs
+from trireme.observers.preflight.observer import PreflightLines
 from trireme.observers.printing import Printing
 from trireme.process import patience
 from trireme.runner.cluster import follower, submission
@@ -176,7 +177,7 @@ def launched(cluster, monkeypatch, eventually):
         def work():
             try:
                 shown = Printing(lambda *line: run.lines.append(line), run.states.append)
-                observers = Observers([shown, Hangs(), *more])
+                observers = Observers([shown, PreflightLines(), Hangs(), *more])
                 run.seconds = launch(manifest, cluster, Limits(**limits), observers)
             except TriremeError as error:
                 run.error = error

@@ -24,6 +24,7 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden
 from trireme.kubernetes.resources import PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from trireme.manifests import render
+from trireme.observers import timeline
 from trireme.observers.incidents import SEEN
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
@@ -84,7 +85,7 @@ def live(launched, player, manifest, is_noted=None, timeline=None):
     """Has a job run until it has succeeded; given what tells that this is noted, fail once."""
     if is_noted:
         manifest["metadata"].setdefault("annotations", {})[RETRIES] = "1"
-    run = launched(manifest, timeline)
+    run = launched(manifest, *([timeline] if timeline else []))
     job = player.wait_for(manifest)
     first, second = ("master", "worker") if "runtime" in manifest else ROLES[job["kind"]]
     pods = [player.pod(job, first, 0), player.pod(job, second, 0 if first != second else 1)]
@@ -129,6 +130,7 @@ def test_the_role_allows_what_is_done_and_nothing_else(
         pytest.skip("a real API server keeps no list of what was done")
     monkeypatch.setattr(replicas, "LINES_LATE", 0.0)
     monkeypatch.setattr(usage_watch, "EVERY", 0.0)
+    monkeypatch.setattr(timeline, "EVERY", 0.0)
 
     def is_noted(job):
         kind, name = kind_of(job), job["metadata"]["name"]

@@ -241,7 +241,7 @@ def test_a_job_that_must_not_train_ends_at_once_though_its_replicas_would_be_res
 def test_a_step_that_is_started_again_finds_its_job(
     training, described, talkative, monkeypatch, tmp_path
 ):
-    def is_killed(manifest, cluster, **_):
+    def is_killed(manifest, cluster, *_):
         submission.submit(cluster, manifest)
         raise TriremeError("killed")
 
@@ -356,7 +356,7 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
 
 def test_a_job_waits_as_long_as_it_says(training, described, monkeypatch):
     asked = []
-    monkeypatch.setattr(launcher, "launch", lambda *_, limits, **__: asked.append(limits) or {})
+    monkeypatch.setattr(launcher, "launch", lambda *given: asked.append(given[2]) or {})
     changes = {"queued_limit": 60, "starting_limit": 30}
     training(described.model_copy(update=changes)).end()
     assert asked == [follower.Limits(queued=60, starting=30)]

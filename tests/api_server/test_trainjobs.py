@@ -180,10 +180,11 @@ def test_a_pipeline_trains_where_only_trainer_is(
     monkeypatch.setattr(connection, "Cluster", lambda **_: trainer)
     followed = []
 
-    def follow(manifest, cluster, **more):
+    def follow(manifest, cluster, limits, observers):
         job = submission.submit(cluster, manifest)
         (runtime,) = runtimes(cluster)
         followed.append((job, runtime))
+        observers.end(None)
         return {"master-0": 3.0, "worker-0": 3.0}
 
     monkeypatch.setattr(launcher, "launch", follow)

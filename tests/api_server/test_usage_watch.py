@@ -17,6 +17,7 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     monkeypatch.setattr(usage_watch, "EVERY", 0.01)
+    monkeypatch.setattr(timeline, "EVERY", 0.0)
 
 
 @pytest.fixture

@@ -11,12 +11,24 @@ from trireme.observers.preflight import wrapping
 from trireme.observers.preflight.report import Report
 
 
-class Preflight(Observer):
-    """Has the replicas try each other before they train, and ends a job that must not.
+class PreflightLines(Observer):
+    """Reads the lines of a preflight, which are for machines, and shows what they are for persons.
 
     Attributes:
         report: What is known of it.
     """
+
+    def __init__(self, file: Path | None = None) -> None:
+        """Starts with nothing known; what becomes known is kept in the file."""
+        self.report = Report(file)
+
+    def shown(self, replica: str, line: str) -> str | None:
+        """Takes in a line; returns what a person is to see of it, if anything."""
+        return self.report.shown(replica, line)
+
+
+class Preflight(PreflightLines):
+    """Has the replicas try each other before they train, and ends a job that must not."""
 
     def __init__(
         self,
@@ -33,18 +45,14 @@ class Preflight(Observer):
             patience: Seconds that each replica tries to reach the others.
             alone: Whether nothing else is to run.
         """
+        super().__init__(file)
         self._job, self._patience, self._alone = job, patience, alone
-        self.report = Report(file)
         self._all_run_since: float | None = None  # by the monotonic clock
 
     def prepare(self, manifest: dict[str, Any]) -> None:
         """Puts it before the program of each replica, where the job asks for it and can have it."""
         if self._job.preflight and not wrapping.why_not(self._job):
             wrapping.wrap(manifest, self._job, self._patience, alone=self._alone)
-
-    def shown(self, replica: str, line: str) -> str | None:
-        """Takes in a line; returns what a person is to see of it, if anything."""
-        return self.report.shown(replica, line)
 
     def tick(self, job: Job) -> None:
         """Ends a job whose replicas have found that it must not train, or cannot meet."""

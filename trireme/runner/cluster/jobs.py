@@ -21,6 +21,7 @@ from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.kubernetes.resources import PODS
 from trireme.kubernetes.streams import Stop
 from trireme.observers.base import Observers
+from trireme.observers.preflight.observer import PreflightLines
 from trireme.observers.printing import Printing
 from trireme.observers.usage import Usage
 from trireme.progress import Progress
@@ -158,7 +159,7 @@ def logs(
         except BrokenPipeError:
             stop.set()
 
-    observers = Observers([Printing(forward_lines)])
+    observers = Observers([PreflightLines(), Printing(forward_lines)])
     if follow and not status_of(job).state.ended:
         # That the job fails is no failure of reading its logs.
         with suppress(JobFailed):
