@@ -214,10 +214,7 @@ class Replica:
         with self._lock:
             lines = [line for of, line in self._tail if of == uid]
             self._tail.clear()
-        if uid in self._lost_peer:
-            self._lost_peer[uid].append(is_peer_loss(lines))
-        else:
-            self._lost_peer[uid] = []  # it has been started for the first time
+        self._lost_peer.setdefault(uid, []).append(is_peer_loss(lines))
 
     def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
