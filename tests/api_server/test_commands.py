@@ -202,7 +202,7 @@ def test_logs_can_be_followed_to_the_end(cluster, talkative, pytorch):
 def test_a_log_that_is_lost_is_told(
     standing_in, container_logs, pytorch, monkeypatch, follow, each
 ):
-    monkeypatch.setattr(log_readers, "EACH", each)  # of more pods they are read in turn
+    monkeypatch.setattr(log_readers, "EACH", each)  # of more pods only the first are followed
     cluster, player = standing_in, Player(standing_in, container_logs)
     job = submission.submit(cluster, pytorch)
     pod = player.pod(job, "worker", 1)

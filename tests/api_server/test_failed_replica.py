@@ -14,7 +14,7 @@ from trireme.kubernetes.streams import Stop
 from trireme.observers.base import Observers
 from trireme.observers.incidents import EPISODE, SEEN, from_annotation
 from trireme.observers.preflight.replica.said import MARK
-from trireme.runner.cluster import follower, jobs, submission
+from trireme.runner.cluster import follower, jobs, replicas, submission
 from trireme.runner.cluster.follower import Follower, Limits
 from trireme.runner.cluster.replicas import LINES_LATE
 
@@ -174,6 +174,31 @@ def test_replicas_that_die_together_are_one_retry(launched, player, pytorch, clu
         player.exit(pod, 1)
     assert "exited with status 1, after 2 retries" in str(run.end().error)
     assert jobs.list_jobs(cluster) == []
+
+
+def test_who_notices_only_later_that_a_peer_had_gone_uses_no_retry(
+    launched, player, pytorch, monkeypatch
+):
+    monkeypatch.setattr(replicas, "LINES_LATE", 0.2)
+    pytorch["metadata"]["annotations"] = {RETRIES: "1"}
+    run = launched(pytorch)
+    job = player.wait_for(pytorch)
+    pair = [player.pod(job, role, restart="OnFailure") for role in ("master", "worker")]
+    for pod in pair:
+        player.run(pod)
+    run.says("running: 2 of 2 replicas run")
+    player.logs.write(pair[1], PEER)
+    player.restart(pair[0], 1)
+    for _ in range(int(EPISODE)):
+        player.now()
+    player.restart(pair[1], 1)
+    for _ in range(10):
+        assert run.error is None
+        time.sleep(0.2)
+    for pod in pair:
+        player.exit(pod, 0)
+    player.condition(job, "Succeeded")
+    assert run.end().error is None
 
 
 def test_who_follows_a_job_next_knows_what_has_failed_before(player, pytorch, cluster, eventually):

@@ -1,6 +1,5 @@
 """Replicas' logs: complete, in order and named, whatever breaks."""
 
-import threading
 import time
 from functools import partial
 
@@ -317,11 +316,10 @@ def test_a_listener_that_fails_does_not_stop_the_job(up, talkative, pytorch, mon
     assert run.end().error.detail == "[master-0] hello"
 
 
-def test_logs_of_very_many_pods_are_read_in_turn(
-    launched, talkative, pytorch, eventually, monkeypatch
-):
-    for name, value in {"EACH": 2, "ROUND": 0.2, "PACE": 0.02}.items():
-        monkeypatch.setattr(log_readers, name, value)
+@pytest.fixture
+def many(launched, talkative, pytorch, monkeypatch):
+    """Launches a job of a master and four workers, which count as very many."""
+    monkeypatch.setattr(log_readers, "EACH", 2)
     pytorch["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
     run = launched(pytorch)
     job = talkative.wait_for(pytorch)
@@ -329,33 +327,65 @@ def test_logs_of_very_many_pods_are_read_in_turn(
     pods += [talkative.pod(job, "worker", index, restart="OnFailure") for index in range(4)]
     for pod in pods:
         talkative.run(pod)
-    talkative.logs.write(pods[2], "first", "second")
-    assert eventually(lambda: of(run, "worker-1") == ["first", "second"])  # while it runs
-    talkative.logs.write(pods[2], "its end")
+    return run, job, pods
+
+
+def test_of_very_many_pods_only_the_first_of_each_role_are_followed(many, talkative, eventually):
+    run, job, pods = many
+    talkative.logs.write(pods[2], "first", "its end")
+    for pod in pods[:2]:
+        talkative.logs.write(pod, "live")
+    assert eventually(lambda: of(run, "master-0") == of(run, "worker-0") == ["live"])
+    assert not of(run, "worker-1")
     talkative.restart(pods[2], 1)
     talkative.logs.write(pods[2], "again")
-    assert eventually(lambda: "again" in of(run, "worker-1"))
-    talkative.logs.write(pods[3], "here")
-    assert eventually(lambda: of(run, "worker-2") == ["here"])
-    threads = [each.name for each in threading.enumerate() if isinstance(each, logs.PodLog)]
-    assert not {"worker-1", "worker-2", "worker-3"} & set(threads)
-    for pod in pods[1:]:
+    assert eventually(lambda: of(run, "worker-1")[:2] == ["first", "its end"])
+    asked = [pod for pod, _ in talkative.logs.requests]
+    assert pods[3] not in asked and pods[4] not in asked
+    for pod in pods:
         talkative.logs.write(pod, "the last")
     succeed(talkative, job, pods)
     assert run.end().error is None
-    assert of(run, "worker-0") == ["the last"]
-    assert of(run, "worker-1") == ["first", "second", "its end", "again", "the last"]
-    assert of(run, "worker-2") == ["here", "the last"]
-    assert of(run, "worker-3") == ["the last"]
-    assert any("those of all others when they end" in state for state in run.states)
+    assert of(run, "worker-0") == ["live", "the last"]
+    assert of(run, "worker-1") == ["first", "its end", "again", "the last"]
+    assert of(run, "worker-2") == of(run, "worker-3") == ["the last"]
+    assert any("`trireme job logs digits --replica R`" in state for state in run.states)
 
 
-@pytest.mark.parametrize("read", ["run", "catch_up"])
-def test_a_fault_of_who_reads_is_told(read):
+def test_which_of_very_many_pods_is_at_fault_is_known_by_its_last_lines(many, talkative):
+    run, job, pods = many
+    for pod in pods[:3]:
+        talkative.logs.write(pod, "RuntimeError: Connection closed by peer [10.0.0.1]:23456")
+        talkative.exit(pod, 1)
+    talkative.logs.write(pods[4], "ValueError: the cause")
+    talkative.exit(pods[4], 3)
+    talkative.condition(job, "Failed")
+    talkative.exit(pods[3], 143)
+    error = run.end().error
+    assert str(error) == "replica worker-3 exited with status 3"
+    assert error.detail == "[worker-3] ValueError: the cause"
+
+
+def test_what_one_of_very_many_said_before_its_removal_is_shown(many, talkative, eventually):
+    run, job, pods = many
+    talkative.logs.write(pods[4], "no such luck")
+    talkative.logs.write(pods[2], "RuntimeError: Connection closed by peer [10.0.0.1]:23456")
+    talkative.exit(pods[2], 1)
+    talkative.end(pods[4])
+    assert eventually(lambda: of(run, "worker-3"))
+    talkative.condition(job, "Failed")
+    for pod in [*pods[:2], *pods[3:]]:
+        talkative.remove(pod)
+    error = run.end().error
+    assert str(error) == "replica worker-1 exited with status 1 after it had lost a peer"
+    assert "[worker-3] no such luck" in error.detail.splitlines()
+
+
+def test_a_fault_of_who_reads_is_told():
     said = []
     ended = {"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}}
     status = {"phase": "Succeeded", "containerStatuses": [ended]}
     pod = {"metadata": {"name": "a", "namespace": "b", "uid": "c"}, "status": status}
     log = logs.PodLog(None, pod, "main", said.append, lambda: None, Stop())  # without a cluster
-    getattr(log, read)()
+    log.run()
     assert said == ["(the log cannot be read: 'NoneType' object has no attribute 'stream')"]

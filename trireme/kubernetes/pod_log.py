@@ -40,7 +40,7 @@ class PodLog(threading.Thread):
 
         Args:
             on_start: Called before the first line of each start of the container.
-            follow: Wait for what is still to come; otherwise only what there is now is read.
+            follow: Wait for what is still to come; otherwise each ``run`` reads what there is then.
             is_watched: Whether ``update`` tells when the pod is gone, so that it is not asked for
                 each time that its log is.
         """
@@ -51,12 +51,15 @@ class PodLog(threading.Thread):
         self._on_line = on_line
         self._on_start = on_start
         self._stop_all = stop
-        self._follow, self._is_watched = follow, is_watched
+        self.follow, self._is_watched = follow, is_watched
         self._gone = False
         self._changed = threading.Event()
         self._position = Position()
         self._old: Position | None = None
-        self._start: int | None = None
+        self._start = self._restarts()
+        if "terminated" in pods.container_status(pod, container).get("lastState", {}):
+            self._start -= 1  # of the one before it the log is still there
+        self._is_done = False
         self._read_to_its_end = False
         self._followed: BaseHTTPResponse | None = None
         self._quiet_since = time.monotonic()
@@ -67,8 +70,19 @@ class PodLog(threading.Thread):
         return self._gone or pods.is_over(self._pod)
 
     @property
+    def is_done(self) -> bool:
+        """Whether all that is to come of it has been passed on, or will not be."""
+        return self._is_done
+
+    @property
+    def reasons(self) -> tuple[int, bool, bool, bool]:
+        """What there is to read it for, where it is not followed: another is another reason."""
+        ended = pods.has_ended(self._pod, self._container)
+        return self._restarts(), ended, bool(pods.removal(self._pod)), self.is_over
+
+    @property
     def quiet_since(self) -> float:
-        """When it brought a line last, by the monotonic clock; infinite while one is passed on."""
+        """When it was read last, by the monotonic clock; infinite while a line is passed on."""
         return self._quiet_since
 
     def update(self, pod: dict[str, Any], gone: bool) -> None:
@@ -81,79 +95,45 @@ class PodLog(threading.Thread):
             shut(followed)
 
     def run(self) -> None:
-        """Does the following; to be called by ``start``."""
-        self._begin()
+        """Does the following; to be called by ``start``, or in whatever thread without it."""
+        is_last = self.follow or self.is_over
         try:
             self._read_all()
         except NotFound:
-            return
+            if not (self.follow or self._read_to_its_end):
+                self._say_lost("its pod was removed")
         except Exception as error:  # also a fault of ours
-            self._say_lost(error)
+            self._say_lost(str(error))
+        self._quiet_since, self._is_done = time.monotonic(), is_last
 
-    def catch_up(self) -> bool:
-        """Reads, in whatever thread, what there is now; returns whether that was all to be read."""
-        if self._start is None:
-            self._begin()
-        over = self.is_over or not self._follow
-        try:
-            if self._gone:
-                if not self._read_to_its_end:
-                    self._on_line("(the rest of the log is not read: its pod was removed)")
-                return True
-            while self.has_restarted:
-                self._finish_previous()
-            if not self._read_to_its_end and pods.has_started(self._pod, self._container):
-                ended = pods.has_ended(self._pod, self._container)
-                self._read_present(follow=False)
-                self._read_to_its_end = ended
-        except NotFound:
-            pass
-        except (HTTPError, Unavailable) as error:
-            if self._follow:  # a later turn may succeed
-                return False
-            self._say_lost(error)
-        except Invalid as error:
-            # It is not there yet, or no longer.
-            if over and pods.has_started(self._pod, self._container):
-                self._say_lost(error)
-        except Exception as error:  # also a fault of ours, which must not end who reads in turn
-            self._say_lost(error)
-            return True
-        return over
-
-    def _say_lost(self, error: Exception) -> None:
+    def _say_lost(self, why: str) -> None:
         if not self._stop_all.is_set():
             what = "the rest of the log" if self._position.last else "the log"
-            self._on_line(f"({what} cannot be read: {error})")
-
-    def _begin(self) -> None:
-        self._start = self._restarts()
-        if "terminated" in pods.container_status(self._pod, self._container).get("lastState", {}):
-            self._start -= 1  # of the one before it the log is still there
+            self._on_line(f"({what} cannot be read: {why})")
 
     def _read_all(self) -> None:
         """Reads until the pod is over and nothing is left to read."""
         pauses = Pauses()
         while not self._stop_all.is_set():
             self._changed.clear()
-            over = self.is_over or not self._follow
+            over = self.is_over or not self.follow
             before = self._position.since
             try:
                 if self.has_restarted:
                     self._finish_previous()
                     continue
                 if not self._read_to_its_end and pods.has_started(self._pod, self._container):
-                    live = self._is_live()
-                    self._read_present(follow=live)
-                    self._read_to_its_end = not live
+                    ended = self._gone or pods.has_ended(self._pod, self._container)
+                    self._read_present(follow=self.follow and not ended)
+                    self._read_to_its_end = ended
                 if over:
                     return
             except Invalid as error:
                 # It is not there yet, or no longer. Who has seen it grow has what it said.
                 if over:
-                    has_grown = self._follow and self._position.last
+                    has_grown = self.follow and self._position.last
                     if not has_grown and pods.has_started(self._pod, self._container):
-                        self._say_lost(error)
+                        self._say_lost(str(error))
                     return
             except Unavailable:
                 # The node may be back later; that the API server is away others notice.
@@ -172,10 +152,7 @@ class PodLog(threading.Thread):
     @property
     def has_restarted(self) -> bool:
         """Whether its container has been started again since the start that is being read."""
-        return self._start is not None and self._restarts() > self._start
-
-    def _is_live(self) -> bool:
-        return self._follow and not (pods.has_ended(self._pod, self._container) or self._gone)
+        return self._restarts() > self._start
 
     def _read_present(self, follow: bool) -> None:
         """Goes on with the log of the present start."""

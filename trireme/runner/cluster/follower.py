@@ -31,9 +31,9 @@ PER_REPLICA = 0.001  # seconds between two looks at all replicas, for each of th
 REMOVED_LINES = 5  # lines of a replica that was removed before it ended
 DRAIN = 15.0  # seconds that pods get to end after the job has, and the next line of a log to come
 
-IN_TURN = (
-    "the lines of the first replica of each role are read as they come, those of all others when "
-    "they end or are started again, and about once a minute or, of very many, every few minutes"
+ONLY_LEADING = (
+    "the lines of the first replica of each role are shown as they come, those of another one when "
+    "it ends or is started again, or by `trireme job logs {} --replica R`"
 )
 
 
@@ -96,8 +96,8 @@ class Follower:
         """Follows the job until it ends; returns the seconds that each replica ran, by name."""
         self._watch(kind_of(self.job), fieldSelector=f"metadata.name={self._metadata['name']}")
         self._watch(PODS, labelSelector=pods_of(self.job))
-        if self._replicas.take_turns:
-            self._observers.state(IN_TURN)
+        if self._replicas.only_leading:
+            self._observers.state(ONLY_LEADING.format(self._metadata["name"]))
         try:
             while not (status := status_of(self.job)).state.ended:
                 if self._stop.is_set():

@@ -178,6 +178,7 @@ def logs(
     for pod in own_pods:
         replicas.update(pod, gone=False)
     replicas.wait_for_logs()
+    stop.set()
     if not own_pods or replica not in ("", *with_pods):
         whose = f"replica {replica!r} of job" if replica else "job"
         say(f"{whose} {name!r} has no pod, and so no log")

@@ -214,10 +214,7 @@ class Replica:
         with self._lock:
             lines = [line for of, line in self._tail if of == uid]
             self._tail.clear()
-        if uid in self._lost_peer:
-            self._lost_peer[uid].append(is_peer_loss(lines))
-        else:
-            self._lost_peer[uid] = []  # it has been started for the first time
+        self._lost_peer.setdefault(uid, []).append(is_peer_loss(lines))
 
     def add_line(self, uid: str, line: str) -> None:
         """Takes in a line that one of its pods printed."""
@@ -309,15 +306,14 @@ class Replicas:
         self._container = container
         self._observers = observers
         self._stop = stop
-        self._follow = follow
         self._only = only
         self._by_name: dict[str, Replica] = {}
         self._logs = LogReaders(stop, 1 if only else count, follow=follow)
 
     @property
-    def take_turns(self) -> bool:
+    def only_leading(self) -> bool:
         """Whether only the logs of leading ones are read as they grow."""
-        return self._logs.take_turns
+        return self._logs.only_leading
 
     def __iter__(self) -> Iterator[Replica]:
         """Iterates over the replicas, by name."""
@@ -334,10 +330,9 @@ class Replicas:
         replica.update(pod, gone)
         log = self._logs.get(uid)
         if log:
-            log.update(pod, gone)
-            self._logs.has_changed(log)
+            self._logs.update(log, pod, gone)
         elif not gone and self._only in ("", name):
-            self._logs.add(uid, self._log_of(replica, pod), leads=name.endswith("-0"))
+            self._logs.add(uid, self._log_of(replica, pod))
 
     def are_over(self, count: int) -> bool:
         """Tells whether so many are there, and nothing of any runs."""
@@ -348,10 +343,8 @@ class Replicas:
         now = time.monotonic()
         if not self.are_over(0) and now < since + patience:
             return False
-        return not any(
-            log.is_over and now < max(since, self._logs.quiet_since(log)) + patience
-            for log in self._logs.unread()
-        )
+        is_read = not any(log.is_over for log in self._logs.unread())
+        return is_read or now >= max(since, self._logs.quiet_since()) + patience
 
     def give_up(self) -> None:
         """Says of which replicas not all that they print will be passed on."""
@@ -403,8 +396,8 @@ class Replicas:
             add_line,
             partial(replica.restarted, uid),
             self._stop,
-            self._follow,
-            is_watched=self.take_turns,
+            self._logs.follows(replica.name),
+            is_watched=self.only_leading,
         )
         log.name = replica.name
         return log
