@@ -80,17 +80,17 @@ profile: .venv/dev.stamp  ## where the seconds of the default run go, process by
 
 component:  ## the files of a new step, with its test: make component NAME=label
 	@case "$(NAME)" in ""|[!a-z]*|*[!a-z_]*) echo "error: NAME=$(NAME): give a name of small letters and _" >&2; exit 2;; esac
-	@for file in components/$(NAME) trireme/$(NAME) tests/unit/test_$(NAME).py; do \
+	@for file in components/$(NAME) trireme/$(NAME) tests/unit/$(NAME); do \
 		test ! -e $$file || { echo "error: there is a $$file already" >&2; exit 2; }; done
 	@$(PYTHON) -c 'import keyword; exit(keyword.iskeyword("$(NAME)"))' || \
 		{ echo "error: NAME=$(NAME): is a word of Python's" >&2; exit 2; }
 	cp -r docs/new-component components/$(NAME)
-	mkdir trireme/$(NAME)
+	mkdir trireme/$(NAME) tests/unit/$(NAME)
 	mv components/$(NAME)/work.py trireme/$(NAME)/work.py
 	cp components/$(NAME)/__init__.py trireme/$(NAME)/__init__.py
-	mv components/$(NAME)/test_NAME.py tests/unit/test_$(NAME).py
-	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py trireme/$(NAME)/*.py tests/unit/test_$(NAME).py
-	@echo "the work is in trireme/$(NAME)/work.py, its test in tests/unit/test_$(NAME).py"
+	mv components/$(NAME)/test_NAME.py tests/unit/$(NAME)/test_$(NAME).py
+	sed -i 's/NAME/$(NAME)/g' components/$(NAME)/*.py trireme/$(NAME)/*.py tests/unit/$(NAME)/test_$(NAME).py
+	@echo "the work is in trireme/$(NAME)/work.py, its test in tests/unit/$(NAME)/test_$(NAME).py"
 
 lock:  ## the versions of everything, from what pyproject.toml asks for
 	rm -rf .venv

@@ -18,7 +18,7 @@ from trireme.graph import reading
 from trireme.pipeline.catalog import PIPELINES
 from trireme.targets.argo.compiling import as_given, workflow_template
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 OnArgo = Callable[[Any], dict[str, Any]]
 
 component = dsl.component(base_image="python:3.11", install_kfp_package=False)

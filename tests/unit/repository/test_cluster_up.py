@@ -15,7 +15,7 @@ import yaml
 from images import build
 from trireme.frameworks import KINDS
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+MANIFESTS = Path(__file__).parents[3] / "manifests"
 PROGRAMS = ("docker", "kind", "kubectl")
 SYSTEM = ("base64", "cat", "dirname", "grep", "head", "sed", "sh", "sort", "tr")
 STAND_IN = """#!/bin/sh

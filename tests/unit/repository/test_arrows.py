@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BESIDE = ("components", "pipelines", "trainers")
 """Parts of trireme that are folders at the top of the tree, not in trireme/."""
 

@@ -440,7 +440,7 @@ def test_compile_into_a_place_that_cannot_be_is_one_sentence(trireme, tmp_path):
 def test_no_name_in_a_compiled_pipeline_becomes_a_path(
     trireme, untracked, tmp_path, command, wrong
 ):
-    golden = Path(__file__).parents[1] / "golden"
+    golden = Path(__file__).parents[2] / "golden"
     spec, platform = yaml.safe_load_all((golden / "pytorch-training.yaml").read_text())
     pipeline, task, output = (copy.deepcopy(spec) for _ in range(3))
     pipeline["pipelineInfo"]["name"] = wrong

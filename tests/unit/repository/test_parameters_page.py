@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trireme.parameters import PARAMETERS
 
-PAGE = Path(__file__).parents[2] / "docs" / "parameters.md"
+PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
 BEGIN = '<!-- "make golden" makes what follows from trireme/parameters.py. -->\n'
 END = "<!-- Until here. -->\n"
 

@@ -10,7 +10,7 @@ import pytest
 
 from trireme.runner.local import pod, replica, runner
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 ALONE = """
 import json, os, sys

@@ -9,7 +9,7 @@ import yaml
 
 from trireme.images import BASE, USER
 
-OPERATOR = Path(__file__).parents[2] / "manifests" / "operator"
+OPERATOR = Path(__file__).parents[3] / "manifests" / "operator"
 
 
 def container(master):

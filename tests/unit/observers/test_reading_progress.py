@@ -1,4 +1,4 @@
-"""What is read of a training's progress; tests/unit/printed has what real programs printed."""
+"""Progress of a training, read from its lines; printed/ has what real programs printed."""
 
 import json
 import threading

@@ -12,7 +12,7 @@ import pytest
 from kfp import compiler, components
 from kfp.dsl import base_component
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FACES = sorted(file.parent for file in (ROOT / "components").glob("*/component.py"))
 PAGE = """\
 # {title}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
+TRAINERS = Path(__file__).resolve().parents[3] / "trainers"
 
 IMAGES = {"x": np.zeros((6, 1, 8, 8), np.float32), "y": np.arange(6) % 3}
 BYTES = IMAGES | {"y": IMAGES["y"].astype(np.uint8)}

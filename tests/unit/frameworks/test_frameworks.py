@@ -10,7 +10,7 @@ import trireme
 from trireme import frameworks
 from trireme.frameworks import FRAMEWORKS, KINDS, least_replicas, of_kind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = Path(trireme.__file__).parent
 
 NAMES = {*FRAMEWORKS, *(kind for kind in KINDS if of_kind(kind)), "torch", "torchrun", "mpirun"}

@@ -16,7 +16,7 @@ from trireme.components.export.component import export
 from trireme.components.training.component import train
 from trireme.pipeline import catalog
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-pipelines.md"
+PAGE = Path(__file__).parents[3] / "docs" / "own-pipelines.md"
 README = PAGE.parents[1] / "README.md"
 MARK = "from the functions and the components that they add. -->\n"
 COMPONENTS = (checkout, dataset, train, evaluate, export, deploy)

@@ -24,7 +24,7 @@ from trireme.kubernetes.amounts import quantity
 from trireme.pipeline.catalog import PIPELINES
 from trireme.report import page
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+MANIFESTS = Path(__file__).parents[3] / "manifests"
 OVERLAYS = ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"]
 VERSIONS = ["1.30", "1.36"]  # the oldest and the newest of Kubernetes that we say works
 PARTS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "monitoring.coreos.com/")

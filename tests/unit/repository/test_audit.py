@@ -16,7 +16,7 @@ def test_without_a_database_nothing_is_audited_and_one_sentence_says_so(tmp_path
     words = ("audit", f"BIN={Path(sys.executable).parent}", f"VULNERABILITIES={place}")
     done = subprocess.run(
         ["make", "--no-print-directory", "--old-file", ".venv/pytorch.stamp", *words],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
     )
