@@ -400,7 +400,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_text(fault.code, fault.text)
                 return
             status = {"message": fault.message, "details": fault.details or {}}
-            self._send(fault.code, status, fault.headers)
+            self._send(fault.code, body if fault.code < 300 else status, fault.headers)
             return
         try:
             token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")

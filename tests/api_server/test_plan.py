@@ -12,7 +12,8 @@ from trireme.cli import app as cli
 from trireme.frameworks import KINDS
 from trireme.job.job import TrainingJob
 from trireme.kubernetes import quota
-from trireme.kubernetes.errors import AlreadyThere
+from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.errors import AlreadyThere, Forbidden
 from trireme.kubernetes.nodes import NODES
 from trireme.kubernetes.resources import PODS, Resource
 from trireme.manifests import render
@@ -23,6 +24,10 @@ from trireme.targets.argo import workflows
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 PRICES = "{currency: EUR, cpu_hour: 0.5, gib_hour: 0.25, gpu_hour: 2}"
 ON_KUBEFLOW = ("--target", "kfp", "--namespace", "team")
+ON_A_REAL_ONE = pytest.mark.parametrize(
+    "cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True
+)
+LIMIT_RANGES = Resource("", "v1", "limitranges")
 PIPELINE = ("plan", "pytorch-training", *ON_KUBEFLOW)
 
 
@@ -54,10 +59,10 @@ def standing_in(standing_in):
     return standing_in
 
 
-def problems(cluster, job, **more):
+def problems(cluster, job):
     """Returns why a job would not fit into the cluster's namespace."""
     pods = [(role.name, role.count, role.pod) for role in roles(render(job))]
-    return quota.problems(cluster, job.plugin.kind, pods, **more)
+    return quota.problems(cluster, pods)
 
 
 @pytest.fixture
@@ -71,10 +76,18 @@ def there(trireme, cluster):
 
 def make(cluster, kind, name, **fields):
     """Makes an object on the cluster."""
-    own = {"ResourceQuota": quota.QUOTAS, "LimitRange": quota.LIMIT_RANGES}
+    own = {"ResourceQuota": quota.QUOTAS, "LimitRange": LIMIT_RANGES}
     resource = own.get(kind) or checks.RESOURCES[kind][0]
     body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}} | fields
     cluster.create(resource, body, cluster.namespace)
+
+
+def enforce(cluster, name, hard):
+    """Makes a quota that nothing is used of, with its status, which a controller writes."""
+    make(cluster, "ResourceQuota", name, spec={"hard": hard})
+    path = quota.QUOTAS.path(cluster.namespace, name, "status")
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    cluster.request("PATCH", quota.QUOTAS, path, body={"status": status})
 
 
 def allow(cluster, file="base/rights/roles.yaml", rules=None):
@@ -129,7 +142,8 @@ def test_a_pipeline_that_can_run(there, cluster):
         ["ok", "Secret trireme-base-model does not exist, and is optional"],
         ["ok", "Secret trireme-webhook does not exist, and is optional"],
         ["ok", "ConfigMap trireme-prices exists"],
-        ["ok", "no ResourceQuota or LimitRange is in the way"],
+        ["ok", "the API server would accept the pods"],
+        ["ok", "no ResourceQuota is in the way of all pods together"],
     ]
     assert "without both nothing is recorded" in done.output
     jobs = KINDS["PyTorchJob"]
@@ -209,17 +223,10 @@ def test_a_queue_of_a_later_kueue_is_found(server, standing_in, trireme):
 
 
 def test_what_is_left_of_a_quota_has_to_do(server, standing_in, trireme):
-    hard = {"requests.cpu": "6", "limits.memory": "100Gi", "requests.storage": "12Gi", "pods": "9"}
-    used = {"requests.cpu": "2500m", "limits.memory": "93Gi", "requests.storage": "2Gi"}
-    make(
-        standing_in,
-        "ResourceQuota",
-        "team",
-        spec={"hard": hard},
-        status={"hard": hard, "used": used},
-    )
-    defaults = {"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}
-    make(standing_in, "LimitRange", "defaults", spec={"limits": [defaults]})
+    hard = {"requests.cpu": "6", "limits.memory": "100Gi", "pods": "9", "services": "0"}
+    used = {"requests.cpu": "2500m", "limits.memory": "93Gi"}
+    status = {"hard": hard, "used": used}
+    make(standing_in, "ResourceQuota", "team", spec={"hard": hard}, status=status)
     done = trireme(*PIPELINE, "-p", 'job={"cpu": 2, "memory": "4Gi"}')
     assert (done.status, failed(done)) == (
         1,
@@ -238,25 +245,21 @@ NODE = {"kind": "Node", "metadata": {"name": "one"}, "spec": {}}
 FREE = {"cpu": "2", "memory": "8Gi", "pods": "20"}
 
 
-def test_the_nodes_need_room(server, standing_in, trireme):
-    said = "the cluster has no nodes yet to see if there is room"
+def test_the_nodes_have_to_be_large_enough(server, standing_in, trireme):
+    said = "the cluster has no nodes yet to see if they are large enough"
     assert ["unknown", said] in trireme(*PIPELINE).found
     standing_in.create(NODES, NODE | {"status": {"allocatable": FREE}})
-    assert ["ok", "the nodes have room for all pods of the job"] in trireme(*PIPELINE).found
-    for namespace, name, phase in (("a", "x", "Running"), ("b", "y", "Succeeded")):
-        container = {"name": "c", "resources": {"requests": {"cpu": "1600m"}}}
-        pod = {"metadata": {"name": name}, "spec": {"nodeName": "one", "containers": [container]}}
-        standing_in.create(PODS, pod | {"kind": "Pod", "status": {"phase": phase}}, namespace)
-    full = trireme(*PIPELINE)
+    assert ["ok", "the nodes are large enough for all pods of the job"] in trireme(*PIPELINE).found
+    full = trireme(*PIPELINE, "-p", 'job={"cpu": 3}')
     assert (full.status, failed(full)) == (
         1,
         [
-            "no node has room for pod 1 of 1 of role Worker: it requests 0.25 of cpu, and node "
-            "one has 0.15 left; ask for less, or make room"
+            "no node is large enough for a pod of role Master: it requests 3 of cpu, and node one "
+            "has 2; ask for less"
         ],
     )
-    server.fail("GET", "/pods", code=403, times=-1)
-    said = "you may not list the nodes and their pods to see if there is room"
+    server.fail("GET", "/nodes", code=403, times=-1)
+    said = "you may not list the nodes to see if they are large enough"
     done = trireme(*PIPELINE)
     assert (done.status, done.found[-1]) == (0, ["unknown", said])
 
@@ -283,7 +286,7 @@ def test_a_quota_counts_only_what_it_is_for(standing_in, spec, counts):
         standing_in,
         "ResourceQuota",
         "none",
-        spec=spec | {"hard": {"count/pytorchjobs.kubeflow.org": "0"}},
+        spec=spec | {"hard": {"pods": "0"}},
     )
     job = TrainingJob.create(entrypoint="train.py", scheduling={"priority": "high"})
     assert bool(problems(standing_in, job)) is counts
@@ -297,76 +300,90 @@ def test_a_job_with_a_time_limit_counts_as_one_that_ends(standing_in, scope, cou
     assert bool(problems(standing_in, job)) is counts
 
 
-@pytest.mark.parametrize(("scope", "counts"), [("NotTerminating", True), ("NotBestEffort", False)])
-def test_steps_count_as_pods_that_request_nothing(standing_in, scope, counts):
-    spec = {"scopes": [scope], "hard": {"cpu": "90"}}
-    make(standing_in, "ResourceQuota", "some", spec=spec)
-    job = TrainingJob.create(entrypoint="train.py")
-    found = problems(standing_in, job, workspace="1Gi")
-    assert [problem for problem in found if "which the steps' pods do not set" in problem] == (
-        found if counts else []
-    )
-    assert bool(found) is counts
+STEP = "a step's pod, which requests nothing, would be refused: "
+MUST = "failed quota: team: must specify "
+TAKEN = ["ok", "the API server would accept the pods"]
 
 
-def test_steps_that_request_nothing_need_defaults_where_there_is_a_quota(cluster, there):
-    make(cluster, "ResourceQuota", "team", spec={"hard": {"limits.cpu": "90", "memory": "90Gi"}})
-    assert failed(there(*PIPELINE)) == [
-        "ResourceQuota team: it requires limits.cpu of every pod, which the steps' pods do "
-        "not set: add a LimitRange with a default for it",
-        "ResourceQuota team: it requires memory of every pod, which the steps' pods do not set: "
-        "add a LimitRange with a defaultRequest for it",
-    ]
-    assert there("job", "plan", "job.yaml").status == 0  # its pods say all
+def test_steps_that_request_nothing_need_defaults_where_there_is_a_quota(
+    standing_in, trireme, monkeypatch
+):
+    create = Cluster.create
+
+    def refuse(self, resource, body, *arguments, **query):
+        containers = body.get("spec", {}).get("containers") if resource == PODS else None
+        if containers and not containers[0]["resources"]:
+            raise Forbidden(f"not allowed on the cluster: {MUST}limits.cpu for: pytorch")
+        return create(self, resource, body, *arguments, **query)
+
+    monkeypatch.setattr(Cluster, "create", refuse)
+    done = trireme(*PIPELINE)
+    assert failed(done) == [f"{STEP}{MUST}limits.cpu for: pytorch; add a LimitRange with defaults"]
+    assert TAKEN not in done.found
+    assert trireme("job", "plan", "job.yaml").status == 0  # its pods say all
 
 
-def test_sizes_that_are_not_allowed_are_named(cluster, there):
+def test_a_volume_that_would_be_refused_is_named(server, standing_in, trireme):
+    range_ = "maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 10Gi"
+    server.fail("POST", "/persistentvolumeclaims", times=-1, code=403, message=range_)
+    done = trireme(*PIPELINE)
+    assert failed(done) == [f"the run's workspace would be refused: {range_}"]
+    server.denied = {"create persistentvolumeclaims"}  # those of runs are made by others
+    assert failed(trireme(*PIPELINE)) == []
+
+
+def test_who_may_make_no_pods_is_told_that_none_was_tried(server, standing_in, trireme):
+    server.denied = {"create pods"}
+    said = "you may not create pods to see if the API server would accept them"
+    done = trireme(*PIPELINE)
+    assert done.status == 0
+    assert ["unknown", said] in done.found and TAKEN not in done.found
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_of_a_runtime_of_the_cluster_the_amounts_are_tried(server, standing_in, trireme, refused):
+    Path("job.yaml").write_text("{entrypoint: train.py, image: i, runtime: torch-distributed}")
+    said = "maximum memory usage per Container is 3Gi, but limit is 4Gi" if refused else "no user"
+    message = f'pods "x" is forbidden: {said}'
+    server.fail("POST", r"/pods\?dryRun", times=-1, code=403, message=message)
+    done = trireme("job", "plan", "job.yaml", "--operator", "trainer")
+    assert failed(done) == ([f"a pod of role node would be refused: {said}"] if refused else [])
+
+
+@ON_A_REAL_ONE
+def test_what_the_api_server_says_of_sizes_is_said(cluster, there):
     limits = [
         {"type": "Container", "max": {"memory": "3Gi"}},
-        {"type": "Pod", "min": {"cpu": "3"}},
         {"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}},
     ]
     make(cluster, "LimitRange", "sizes", spec={"limits": limits})
-    assert failed(there(*PIPELINE, "-p", "workers=0")) == [
-        "LimitRange sizes: container pytorch of role Master has more than 3Gi of memory",
-        "LimitRange sizes: a pod of role Master has less than 3 of cpu",
-        "LimitRange sizes: the run's workspace has more than 5Gi of storage",
+    assert failed(there(*PIPELINE)) == [
+        "a pod of role Master would be refused: maximum memory usage per Container is 3Gi, but "
+        "limit is 4Gi"
+    ]
+    assert failed(there(*PIPELINE, "-p", 'job={"memory": "2Gi"}')) == [
+        "the run's workspace would be refused: maximum storage usage per PersistentVolumeClaim "
+        "is 5Gi, but request is 10Gi"
     ]
 
 
-@pytest.mark.parametrize(
-    ("limit", "asked"),
-    [
-        ({"min": {"ephemeral-storage": "1Gi"}}, "1Gi"),
-        ({"max": {"ephemeral-storage": "3Gi"}}, "3Gi"),
-        ({"max": {"ephemeral-storage": "3Gi"}, "default": {"ephemeral-storage": "2Gi"}}, "2Gi"),
-        (
-            {
-                "min": {"ephemeral-storage": "1Gi"},
-                "defaultRequest": {"ephemeral-storage": "2Gi"},
-                "default": {"ephemeral-storage": "4Gi"},
-            },
-            "2Gi",
-        ),
-    ],
-)
-def test_what_a_job_does_not_request_is_what_a_limit_range_says(standing_in, limit, asked):
-    make(standing_in, "LimitRange", "sizes", spec={"limits": [{"type": "Container"} | limit]})
-    job = TrainingJob.create(entrypoint="train.py")
-    assert problems(standing_in, job) == []
-    hard = {"requests.ephemeral-storage": "0"}
-    make(standing_in, "ResourceQuota", "team", spec={"hard": hard})
-    (problem,) = problems(standing_in, job)
-    assert problem.startswith(
-        f"ResourceQuota team: requests.ephemeral-storage {asked} is needed, but 0Gi of 0 is left"
-    )
+@ON_A_REAL_ONE
+def test_what_the_api_server_says_of_steps_is_said(cluster, there):
+    enforce(cluster, "team", {"limits.cpu": "90", "memory": "90Gi"})
+    needed = f"{MUST}limits.cpu for: pytorch; memory for: pytorch"
+    assert failed(there(*PIPELINE)) == [f"{STEP}{needed}; add a LimitRange with defaults"]
+    assert failed(there("job", "plan", "job.yaml")) == []  # its pods say all
 
 
-def test_a_request_that_a_limit_range_lets_nobody_make_is_named(standing_in):
-    limit = {"type": "Container", "min": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}}
-    make(standing_in, "LimitRange", "sizes", spec={"limits": [limit]})
-    (problem,) = problems(standing_in, TrainingJob.create(entrypoint="train.py", cpu=1))
-    assert problem == "LimitRange sizes: container pytorch of role Master has less than 2 of cpu"
+@ON_A_REAL_ONE
+def test_what_a_limit_range_gives_pods_counts_in_a_quota(cluster, there):
+    given = {"type": "Container", "defaultRequest": {"ephemeral-storage": "1Gi"}}
+    make(cluster, "LimitRange", "sizes", spec={"limits": [given]})
+    enforce(cluster, "team", {"requests.ephemeral-storage": "1500Mi"})
+    assert failed(there(*PIPELINE)) == [
+        "ResourceQuota team: requests.ephemeral-storage 2Gi is needed, but 1.465Gi of 1500Mi is "
+        "left: ask for less, or have the quota raised"
+    ]
 
 
 def test_a_job_that_the_api_server_would_refuse_fails_the_check(server, standing_in, trireme):
@@ -403,8 +420,8 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
         "Secret trireme-base-model: you may not check whether it exists",
         "Secret trireme-webhook: you may not check whether it exists",
         "ConfigMap trireme-prices: you may not check whether it exists",
-        "you may not list resourcequotas and limitranges to see if it fits",
-        "the cluster has no nodes yet to see if there is room",
+        "you may not list resourcequotas to see if all pods fit",
+        "the cluster has no nodes yet to see if they are large enough",
     ]
 
 

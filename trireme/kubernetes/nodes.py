@@ -1,4 +1,4 @@
-"""Nodes of a cluster, and whether they have room for some pods now.
+"""Nodes of a cluster, and whether they are large enough for some pods; of room the scheduler tells.
 
 Node selectors, taints and what is requested are looked at, as the scheduler does; affinity is not.
 """
@@ -20,16 +20,17 @@ _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 @dataclass
 class Node:
-    """A node: what of it nobody has requested, and its taints that keep pods away."""
+    """A node: what of it is free, and its taints that keep pods away."""
 
     name: str
     labels: Mapping[str, str]
     taints: list[Mapping[str, str]]
     free: dict[str, Decimal]
 
-    def take(self, wanted: Amounts) -> None:
-        """Sets aside what a pod requests."""
-        self.free = added(self.free, wanted, -1)
+    def room_for(self, wanted: Amounts) -> int:
+        """Returns how many pods find room that request so much each."""
+        shares = (self.free.get(name, 0) // amount for name, amount in wanted.items() if amount)
+        return max(0, int(min(shares)))
 
     def lacks(self, wanted: Amounts) -> list[str]:
         """Returns the resources of which there is not enough for a pod."""
@@ -45,10 +46,10 @@ class Node:
         )
 
 
-def free(cluster: Cluster) -> list[Node]:
-    """Returns the nodes of a cluster that take pods."""
-    found = {
-        node["metadata"]["name"]: Node(
+def there(cluster: Cluster) -> list[Node]:
+    """Returns the nodes of a cluster, as if they were empty."""
+    return [
+        Node(
             node["metadata"]["name"],
             node["metadata"].get("labels") or {},
             list(_taints(node)),
@@ -56,60 +57,42 @@ def free(cluster: Cluster) -> list[Node]:
         )
         for node in cluster.items(NODES, "")
         if node.get("status", {}).get("allocatable")  # else its kubelet has not told yet
-    }
+    ]
+
+
+def free(cluster: Cluster) -> list[Node]:
+    """Returns the nodes of a cluster, with what nobody has requested of them."""
+    found = {node.name: node for node in there(cluster)}
     for pod in cluster.items(PODS, "", fieldSelector=NOT_OVER):
         if node := found.get(pod["spec"].get("nodeName", "")):
-            node.take(_wanted(pod["spec"]))
+            node.free = added(node.free, _wanted(pod["spec"]), -1)
     return list(found.values())
 
 
 def problem(nodes: list[Node], pods: Iterable[tuple[str, int, Mapping[str, Any]]]) -> str:
-    """Says which pod finds no room, and what lacks, or nothing; takes the room from ``nodes``."""
-    most = {
-        name: max(node.free.get(name, Decimal(0)) for node in nodes)
-        for name in {name for node in nodes for name in node.free}
-    }
-
-    def order(each: tuple[str, int, Mapping[str, Any]]) -> tuple[int, float]:
-        wanted = _wanted(each[2])
-        return len(wanted), _size(wanted, most)
-
-    # Those with devices first, and the largest: the others find room on more nodes.
-    for role, count, pod in sorted(pods, key=order, reverse=True):
+    """Says of which role not all pods find room, were the nodes empty, and what lacks."""
+    for role, count, pod in pods:
         wanted = _wanted(pod)
         fitting = [node for node in nodes if node.may_run(pod)]
         if not fitting:
             return f"no node takes a pod of role {role}: {_why(nodes, pod)}"
-        # A node that has little left, and no devices, is of little use to the others.
-        tightest = sorted(fitting, key=lambda node: _size(node.free, most))
-        for number in range(1, count + 1):
-            best = next((node for node in tightest if not node.lacks(wanted)), None)
-            if not best:
-                nearest = min(fitting, key=lambda node: len(node.lacks(wanted)))
-                return (
-                    f"no node has room for pod {number} of {count} of role {role}: "
-                    f"{_compared(nearest, wanted, nearest.lacks(wanted))}; ask for less, or make "
-                    "room"
-                )
-            best.take(wanted)
+        room = sum(node.room_for(wanted) for node in fitting)
+        if room >= count:
+            continue
+        if room:
+            return f"the nodes have room for {room} of {count} pods of role {role}; ask for less"
+        nearest = min(fitting, key=lambda node: len(node.lacks(wanted)))
+        lacking = ", ".join(
+            f"it requests {shown(name, wanted[name])} of {name}, and node {nearest.name} has "
+            f"{shown(name, nearest.free.get(name, Decimal(0)))}"
+            for name in nearest.lacks(wanted)
+        )
+        return f"no node is large enough for a pod of role {role}: {lacking}; ask for less"
     return ""
-
-
-def _size(some: Amounts, most: Amounts) -> float:
-    """Returns amounts as one number: each as a share of the most that a node has."""
-    return sum(float(some[name] / most[name]) for name in some if most.get(name, 0) > 0)
 
 
 def _wanted(pod: Mapping[str, Any]) -> dict[str, Decimal]:
     return added(requests(pod), quantities(pod.get("overhead") or {})) | {"pods": Decimal(1)}
-
-
-def _compared(node: Node, wanted: Amounts, lacking: list[str]) -> str:
-    return ", ".join(
-        f"it requests {shown(name, wanted[name])} of {name}, and node {node.name} has "
-        f"{shown(name, max(node.free.get(name, Decimal(0)), Decimal(0)))} left"
-        for name in lacking
-    )
 
 
 def _why(nodes: list[Node], pod: Mapping[str, Any]) -> str:

@@ -10,11 +10,18 @@ from trireme.frameworks.kinds import ROLE
 
 @dataclass(frozen=True)
 class Role:
-    """The pods of one role, such as ``Worker``; ``node`` for a patched runtime's."""
+    """The pods of one role, such as ``Worker``; ``node`` for a patched runtime's.
+
+    Attributes:
+        pod: Their spec.
+        metadata: Their labels and annotations; None where the cluster's runtime has them, and the
+            rest of the spec.
+    """
 
     name: str
     count: int
     pod: dict[str, Any]
+    metadata: dict[str, Any] | None = None
 
     @property
     def image(self) -> str:
@@ -32,15 +39,16 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
     kind, spec = kind_of(manifest), manifest["spec"]
     if "runtime" in manifest:
         return [
-            Role(pods["metadata"]["labels"][ROLE], each["replicas"], pods["spec"])
+            Role(pods["metadata"]["labels"][ROLE], each["replicas"], pods["spec"], pods["metadata"])
             for each in manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
             for pods in [each["template"]["spec"]["template"]]
         ]
     if not kind.replicas:
         return [Role("node", spec["trainer"]["numNodes"], _node(spec))]
     return [
-        Role(name, replicas["replicas"], replicas["template"]["spec"])
+        Role(name, replicas["replicas"], template["spec"], template.get("metadata", {}))
         for name, replicas in spec[kind.replicas].items()
+        for template in [replicas["template"]]
     ]
 
 

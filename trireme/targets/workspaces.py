@@ -6,9 +6,7 @@ from typing import Any
 from trireme.errors import InputError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden
-from trireme.kubernetes.resources import Resource
-
-CLAIMS = Resource("", "v1", "persistentvolumeclaims")
+from trireme.kubernetes.resources import CLAIMS
 
 
 def check(cluster: Cluster, workflow: dict[str, Any], run: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -16,6 +16,7 @@ LONGEST_NUMBER = 1_000  # characters; PyYAML takes minutes for some that have a 
 
 LONGEST_NAME = 100  # characters of a key in a sentence
 
+_TOO_DEEP = "it is nested too deep, or an alias stands for what it is in"
 _MERGED = "tag:yaml.org,2002:merge"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -29,7 +30,7 @@ class Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._values = self._depth = 0
+        self._values = 0
         self._keys: dict[int, set[tuple[str, str]]] = {}
 
     def close(self) -> None:
@@ -41,11 +42,7 @@ class Loader(yaml.SafeLoader):
         self._values += 1
         if self._values > MOST:
             raise _Refused(f"it holds more than {MOST:,} values")
-        if self._depth > DEEPEST:
-            raise _Refused("it is nested too deep")
-        self._depth += 1
         node = super().compose_node(parent, index)
-        self._depth -= 1
         if node and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
             raise _Refused(f"a number has more than {LONGEST_NUMBER:,} digits")
         if parent and index is None and isinstance(node, yaml.ScalarNode):  # a key of a mapping
@@ -61,11 +58,6 @@ class Loader(yaml.SafeLoader):
                 f"{key.value[:LONGEST_NAME]!r} is given twice, again in line {line}"
             )
         known.add((key.tag, key.value))
-
-
-class _Size(NamedTuple):
-    values: int
-    depth: int
 
 
 def read(file: Path, called: str) -> Any:
@@ -90,24 +82,6 @@ def text_of(file: Path, called: str) -> str:
         raise InputError(f"{called}: cannot be read: {why}") from None
 
 
-def _size(node: yaml.Node, known: dict[int, _Size | None]) -> _Size:
-    """Returns how much a node is, with what is in it as often as there is an alias for it."""
-    if id(node) in known:
-        if not (size := known[id(node)]):
-            raise ValueError("an alias stands for what it is in")
-        return size
-    known[id(node)] = None  # until it is known
-    inner: list[yaml.Node] = []
-    if isinstance(node, yaml.MappingNode):
-        inner = [part for pair in node.value for part in pair]
-    elif isinstance(node, yaml.SequenceNode):
-        inner = node.value
-    sizes = [_size(one, known) for one in inner]
-    depth = 1 + max((one.depth for one in sizes), default=0)
-    known[id(node)] = size = _Size(1 + sum(one.values for one in sizes), depth)
-    return size
-
-
 def parse(text: str, called: str, loader: type[Loader] = Loader) -> Any:
     """Returns what a YAML text holds."""
     with _explained(called), closing(loader(text)) as reader:
@@ -126,11 +100,19 @@ def check(text: str, called: str) -> None:
 
 
 def _refuse_large(node: yaml.Node) -> None:
-    size = _size(node, {})
-    if size.values > MOST:
-        raise _Refused(f"it holds more than {MOST:,} values, aliases followed")
-    if size.depth > DEEPEST + 1:
-        raise _Refused("it is nested too deep, aliases followed")
+    """Refuses what is too much with all that is in it as often as there is an alias for it."""
+    values, waiting = 0, [(node, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        values += 1
+        if values > MOST:
+            raise _Refused(f"it holds more than {MOST:,} values, aliases followed")
+        if depth > DEEPEST:
+            raise _Refused(_TOO_DEEP)
+        if isinstance(one, yaml.MappingNode):
+            waiting += [(part, depth + 1) for pair in one.value for part in pair]
+        elif isinstance(one, yaml.SequenceNode):
+            waiting += [(part, depth + 1) for part in one.value]
 
 
 @contextmanager
@@ -144,5 +126,6 @@ def _explained(called: str) -> Iterator[None]:
         raise InputError(
             f"{called} is not YAML: a value does not fit its tag, or is too large"
         ) from None
-    except _Refused as refused:
+    except (_Refused, RecursionError) as error:
+        refused = error if isinstance(error, _Refused) else _TOO_DEEP
         raise InputError(f"{called} is not YAML that can be read: {refused}") from None

@@ -613,7 +613,10 @@ def test_anchors_and_merged_mappings_in_yaml():
         ("image: !!timestamp never", "the job is not YAML: "),
         ("args: " + 1000 * "[", "the job is not YAML that can be read: it is nested too deep"),
         ("image: a\nworkers: 1\nworkers: 2", "the job is not YAML: 'workers' is given twice"),
-        ("args: &a [*a]", "the job is not YAML: an alias stands for what it is in"),
+        (
+            "args: &a [*a]",
+            "the job is not YAML that can be read: it is nested too deep, or an alias",
+        ),
         ("", "needs an entrypoint, a module or a command"),
     ],
 )

@@ -33,7 +33,10 @@ def made(tree, name):
 def test_what_it_makes_passes_its_test_and_the_linter(tree):
     assert made(tree, "one_of_a_test").returncode == 0
     environment = os.environ | {"PYTHONPATH": str(tree)}
-    for words in (["pytest", "-q", "tests/unit/one_of_a_test/test_one_of_a_test.py"], ["ruff", "check", "."]):
+    for words in (
+        ["pytest", "-q", "tests/unit/one_of_a_test/test_one_of_a_test.py"],
+        ["ruff", "check", "."],
+    ):
         done = subprocess.run(
             [sys.executable, "-m", *words],
             cwd=tree,

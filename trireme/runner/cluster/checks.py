@@ -1,6 +1,6 @@
 """Checking on a cluster, before anything is created, that a training job would run there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -14,15 +14,22 @@ from trireme.kubernetes import access, nodes, quota
 from trireme.kubernetes.access import Right
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
-from trireme.kubernetes.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
+from trireme.kubernetes.resources import (
+    CLAIMS,
+    CONFIG_MAPS,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from trireme.manifests.references import Needed
-from trireme.manifests.roles import roles
+from trireme.manifests.roles import Role, roles
 from trireme.runner.cluster import admission, reasons
 
 RESOURCES = {
     "Secret": [SECRETS],
     "ConfigMap": [CONFIG_MAPS],
-    "PersistentVolumeClaim": [Resource("", "v1", "persistentvolumeclaims")],
+    "PersistentVolumeClaim": [CLAIMS],
     "ServiceAccount": [SERVICE_ACCOUNTS],
     "PriorityClass": [Resource("scheduling.k8s.io", "v1", "priorityclasses")],
     # https://kueue.sigs.k8s.io/docs/concepts/local_queue/
@@ -75,15 +82,16 @@ def check_all(
         _dry_run(cluster, manifest),
         (is_there(cluster, needed) for needed in objects),
         _gang(cluster, manifest),
-        _quota(cluster, manifest, at_once, workspace),
-        _room(cluster, manifest, at_once),
     )
     failed = False
     for finding in findings:
         failed |= finding.verdict is Verdict.FAILED
         yield finding
+    pods = roles(manifest)
     if not failed:  # it refuses pods for much of the above, too, in words that are less clear
-        yield from _pods(cluster, manifest)
+        pods = yield from _pods(cluster, manifest, workspace)
+    yield from _quota(cluster, pods, at_once)
+    yield from _room(cluster, manifest, at_once)
 
 
 def yours(cluster: Cluster, rights: Iterable[Right]) -> Finding:
@@ -123,14 +131,37 @@ def _dry_run(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
         yield _ok(f"the API server would accept the {manifest['kind']}")
 
 
-def _pods(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
+def _pods(
+    cluster: Cluster, manifest: dict[str, Any], workspace: str
+) -> Generator[Finding, None, list[Role]]:
+    """Checks that the API server would accept each pod; returns the job's as it completes them."""
+    namespace, pods = cluster.namespace, roles(manifest)
     try:
-        warnings = admission.dry_run_pods(cluster, manifest, cluster.namespace)
+        if access.may(cluster, namespace, PODS, "", "create"):
+            pods, warnings = admission.dry_run_pods(cluster, manifest, namespace)
+            if workspace:
+                admission.dry_run_step(cluster, manifest, namespace)
+            yield _ok("the API server would accept the pods")
+            yield from (_unknown(f"the API server warns: {warning}") for warning in warnings)
+        else:
+            yield _unknown("you may not create pods to see if the API server would accept them")
+        if workspace and access.may(cluster, namespace, CLAIMS, "", "create"):
+            admission.dry_run_volume(cluster, workspace, namespace)
     except Refused as error:
         yield _failed(str(error))
+    return pods
+
+
+def _quota(cluster: Cluster, pods: list[Role], at_once: int) -> Iterator[Finding]:
+    try:
+        together = [(role.name, at_once * role.count, role.pod) for role in pods]
+        problems = quota.problems(cluster, together)
+    except Forbidden:
+        yield _unknown("you may not list resourcequotas to see if all pods fit")
         return
-    for warning in warnings:
-        yield _unknown(f"the API server warns: {warning}")
+    yield from map(_failed, problems)
+    if not problems:
+        yield _ok("no ResourceQuota is in the way of all pods together")
 
 
 def is_there(cluster: Cluster, needed: Needed) -> Finding:
@@ -168,21 +199,6 @@ def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
     )
 
 
-def _quota(
-    cluster: Cluster, manifest: dict[str, Any], at_once: int, workspace: str
-) -> Iterator[Finding]:
-    try:
-        pods = [(role.name, role.count, role.pod) for role in roles(manifest)]
-        problems = quota.problems(cluster, kind_of(manifest), pods, at_once, workspace)
-    except Forbidden:
-        yield _unknown("you may not list resourcequotas and limitranges to see if it fits")
-        return
-    for problem in problems:
-        yield _failed(problem)
-    if not problems:
-        yield _ok("no ResourceQuota or LimitRange is in the way")
-
-
 def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
     if problem := reasons.gang_unavailable(cluster, manifest):
         yield _failed(problem)
@@ -190,15 +206,15 @@ def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
 
 def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[Finding]:
     try:
-        free = nodes.free(cluster)
+        there = nodes.there(cluster)
     except Forbidden:
-        yield _unknown("you may not list the nodes and their pods to see if there is room")
+        yield _unknown("you may not list the nodes to see if they are large enough")
         return
-    problem = nodes.problem(free, needed(manifest, at_once)) if free else ""
-    if not free:
-        yield _unknown("the cluster has no nodes yet to see if there is room")
+    problem = nodes.problem(there, needed(manifest, at_once)) if there else ""
+    if not there:
+        yield _unknown("the cluster has no nodes yet to see if they are large enough")
     elif not problem:
-        yield _ok("the nodes have room for all pods of the job")
+        yield _ok("the nodes are large enough for all pods of the job")
     elif _is_queued(manifest):
         yield _unknown(f"{problem}, or let it wait in its queue")
     else:
