@@ -1,11 +1,13 @@
 """Plugins: what other packages add, by a group of entry points for each kind of thing."""
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trireme.errors import InputError, first_line
 from trireme.text.say import say
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PIPELINES = "trireme.pipelines"
 """Functions with ``@dsl.pipeline``, or modules with one."""
@@ -33,18 +35,20 @@ T = TypeVar("T")
 
 
 @cache
-def _all() -> list[EntryPoint]:
-    everything = entry_points()  # which reads a file of each installed package
+def _all() -> "list[EntryPoint]":
+    from importlib.metadata import entry_points  # which few commands need
+
+    everything = entry_points()  # it reads a file of each installed package
     return [each for group in everything.groups for each in everything.select(group=group)]
 
 
-def found(group: str) -> dict[str, EntryPoint]:
+def found(group: str) -> "dict[str, EntryPoint]":
     """Returns the entry points of a group, by name."""
     of_it = (entry for entry in _all() if entry.group == group)
     return {entry.name: entry for entry in sorted(of_it, key=lambda each: each.name)}
 
 
-def load(entry: EntryPoint) -> Any:
+def load(entry: "EntryPoint") -> Any:
     """Returns what an entry point names.
 
     Raises:

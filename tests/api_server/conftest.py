@@ -28,7 +28,7 @@ from trireme.kubernetes.errors import AlreadyThere, KindMissing, NotFound
 from trireme.kubernetes.resources import PODS, SERVICE_ACCOUNTS
 from trireme.observers.base import Observers
 from trireme.observers.hangs import Hangs
-from trireme.observers.preflight.observer import PreflightLines
+from trireme.observers.preflight.report import PreflightLines
 from trireme.observers.printing import Printing
 from trireme.process import patience
 from trireme.runner.cluster import follower, submission

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
+from trireme import plugins
 from trireme.errors import InputError
 from trireme.pipeline import catalog
 from trireme.targets.local import containers
@@ -218,12 +219,12 @@ def test_a_parameter_without_a_default_is_needed(folder, trireme):
 def test_a_package_offers_pipelines(folder, monkeypatch, trireme):
     monkeypatch.syspath_prepend(folder)
     entries = [
-        EntryPoint("churn", "churn:churn", catalog.GROUP),
-        EntryPoint("module", "churn", catalog.GROUP),
-        EntryPoint("gone", "churn:nothing", catalog.GROUP),
-        EntryPoint("text", "features:LIMIT", catalog.GROUP),
+        EntryPoint("churn", "churn:churn", plugins.PIPELINES),
+        EntryPoint("module", "churn", plugins.PIPELINES),
+        EntryPoint("gone", "churn:nothing", plugins.PIPELINES),
+        EntryPoint("text", "features:LIMIT", plugins.PIPELINES),
     ]
-    monkeypatch.setattr(catalog, "entry_points", lambda group: entries)
+    monkeypatch.setattr(plugins, "_all", lambda: entries)
     assert catalog.load("churn").name == catalog.load("module").name == "churn"
     for name, said in (("gone", "no attribute 'nothing'"), ("text", "not a function with @dsl")):
         with pytest.raises(InputError, match=said):

@@ -2,29 +2,15 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.errors import Cancelled, JobFailed
-from trireme.job.job import TrainingJob
-from trireme.observers.base import Job, Observer
+from trireme.observers.base import Job
 from trireme.observers.preflight import wrapping
-from trireme.observers.preflight.report import Report
+from trireme.observers.preflight.report import PreflightLines
 
-
-class PreflightLines(Observer):
-    """Reads the lines of a preflight, which are for machines, and shows what they are for persons.
-
-    Attributes:
-        report: What is known of it.
-    """
-
-    def __init__(self, file: Path | None = None) -> None:
-        """Starts with nothing known; what becomes known is kept in the file."""
-        self.report = Report(file)
-
-    def shown(self, replica: str, line: str) -> str | None:
-        """Takes in a line; returns what a person is to see of it, if anything."""
-        return self.report.shown(replica, line)
+if TYPE_CHECKING:
+    from trireme.job.job import TrainingJob
 
 
 class Preflight(PreflightLines):
@@ -32,7 +18,7 @@ class Preflight(PreflightLines):
 
     def __init__(
         self,
-        job: TrainingJob,
+        job: "TrainingJob",
         file: Path | None = None,
         *,
         patience: float = wrapping.PATIENCE,

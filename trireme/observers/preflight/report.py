@@ -9,6 +9,7 @@ from typing import Any
 
 from trireme.errors import JobFailed
 from trireme.files.whole_file import write_whole
+from trireme.observers.base import Observer
 from trireme.observers.preflight.replica import slow
 from trireme.observers.preflight.replica.collective import MEDIUM, SMALL
 from trireme.observers.preflight.replica.said import LADDER, MARK
@@ -143,6 +144,22 @@ class Report:
             with suppress(OSError):  # a full disk
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, json.dumps(self.content))
+
+
+class PreflightLines(Observer):
+    """Reads the lines of a preflight, which are for machines, and shows what they are for persons.
+
+    Attributes:
+        report: What is known of it.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        """Starts with nothing known; what becomes known is kept in the file."""
+        self.report = Report(file)
+
+    def shown(self, replica: str, line: str) -> str | None:
+        """Takes in a line; returns what a person is to see of it, if anything."""
+        return self.report.shown(replica, line)
 
 
 def read(file: Path) -> dict[str, Any]:

@@ -7,11 +7,13 @@ import secrets
 import zlib
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trireme.job.job import TrainingJob
 from trireme.manifests.roles import roles
 from trireme.observers.preflight import replica
+
+if TYPE_CHECKING:
+    from trireme.job.job import TrainingJob
 
 PATIENCE = 900.0
 """Seconds that a replica on a cluster tries to reach the others: nodes are made in as long."""
@@ -51,7 +53,7 @@ _IN_IMAGES_WITH_A_SHELL = re.compile(
 )
 
 
-def why_not(job: TrainingJob) -> str:
+def why_not(job: "TrainingJob") -> str:
     """Says why the replicas of a job are not tested; empty where they are."""
     counts = _counts(job)
     if sum(counts.values()) < 2:
@@ -70,7 +72,7 @@ def why_not(job: TrainingJob) -> str:
 
 
 def wrap(
-    manifest: dict[str, Any], job: TrainingJob, patience: float = PATIENCE, *, alone: bool = False
+    manifest: dict[str, Any], job: "TrainingJob", patience: float = PATIENCE, *, alone: bool = False
 ) -> None:
     """Has each replica of a job's manifest make the preflight before it runs its program.
 
@@ -110,7 +112,7 @@ def code() -> str:
     return f"PACKAGE, PACKED = {replica.__name__!r}, {packed!r}\n{_BOOT}"
 
 
-def _counts(job: TrainingJob) -> dict[str, int]:
+def _counts(job: "TrainingJob") -> dict[str, int]:
     """Returns how many replicas of each role meet, in the order of their ranks."""
     if job.runtime:
         return {"node": job.nodes}
@@ -120,7 +122,7 @@ def _counts(job: TrainingJob) -> dict[str, int]:
     return counts
 
 
-def _containers(manifest: dict[str, Any], job: TrainingJob) -> list[tuple[str, dict[str, Any]]]:
+def _containers(manifest: dict[str, Any], job: "TrainingJob") -> list[tuple[str, dict[str, Any]]]:
     """Returns the containers that meet, each with its role; of an MPI job the launcher's."""
     if job.runtime:
         return [("node", manifest["spec"]["trainer"])]

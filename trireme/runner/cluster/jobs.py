@@ -21,7 +21,7 @@ from trireme.kubernetes.errors import Forbidden, KindMissing, Refused
 from trireme.kubernetes.resources import PODS
 from trireme.kubernetes.streams import Stop
 from trireme.observers.base import Observers
-from trireme.observers.preflight.observer import PreflightLines
+from trireme.observers.preflight.report import PreflightLines
 from trireme.observers.printing import Printing
 from trireme.observers.usage import Usage
 from trireme.progress import Progress
