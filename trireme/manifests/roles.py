@@ -44,7 +44,7 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
             for pods in [each["template"]["spec"]["template"]]
         ]
     if not kind.replicas:
-        return [Role("node", spec["trainer"]["numNodes"], _node(spec))]
+        return [Role("node", (spec.get("trainer") or {}).get("numNodes", 1), _node(spec))]
     return [
         Role(name, replicas["replicas"], template["spec"], template.get("metadata", {}))
         for name, replicas in spec[kind.replicas].items()
@@ -54,13 +54,11 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
 
 def _node(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the pod of a TrainJob's nodes, as far as the TrainJob says."""
-    trainer = spec["trainer"]
-    (patch,) = spec["runtimePatches"]
-    template = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["template"]
-    pod: dict[str, Any] = template["spec"]["template"]["spec"]
-    main = {
-        "image": trainer["image"],
-        "env": trainer["env"],
-        "resources": trainer["resourcesPerNode"],
-    }
-    return pod | {"containers": [pod["containers"][0] | main]}
+    trainer, pod = spec.get("trainer") or {}, {}
+    for patch in spec.get("runtimePatches") or ():  # somebody else's TrainJob may have none
+        template = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["template"]
+        pod = template["spec"]["template"]["spec"]
+    named = {"image": "image", "env": "env", "resources": "resourcesPerNode"}
+    main = {field: trainer[theirs] for field, theirs in named.items() if theirs in trainer}
+    container, *_ = pod.get("containers") or [{}]
+    return pod | {"containers": [container | main]}

@@ -1,4 +1,4 @@
-"""Who reads the logs of a job's pods: a thread each, or a few threads that take their shares."""
+"""Readers of the logs of a job's pods: a thread each, or a few threads that take their shares."""
 
 import queue
 import threading
