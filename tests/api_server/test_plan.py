@@ -249,7 +249,9 @@ def test_the_nodes_have_to_be_large_enough(server, standing_in, trireme):
     said = "the cluster has no nodes yet to see if they are large enough"
     assert ["unknown", said] in trireme(*PIPELINE).found
     standing_in.create(NODES, NODE | {"status": {"allocatable": FREE}})
-    assert ["ok", "the nodes are large enough for all pods of the job"] in trireme(*PIPELINE).found
+    assert ["ok", "the nodes are large enough for the pods of each role"] in trireme(
+        *PIPELINE
+    ).found
     full = trireme(*PIPELINE, "-p", 'job={"cpu": 3}')
     assert (full.status, failed(full)) == (
         1,

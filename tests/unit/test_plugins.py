@@ -107,6 +107,7 @@ acme-torch = acme_framework:LIGHTNING
 
 [trireme.commands]
 hello = acme:hello
+gone = acme.gone:command
 
 [trireme.pipelines]
 greeting = acme:greeting
@@ -144,7 +145,7 @@ def trireme_with_acme(tmp_path_factory):
 
 def test_a_command(trireme_with_acme):
     assert trireme_with_acme("hello", "--name", "all")[0] == "hello all\n"
-    assert "  hello        Says hello.\n" in trireme_with_acme("--help")[0]
+    assert "  hello        From acme.\n" in trireme_with_acme("--help")[0]
 
 
 def test_a_target_with_its_options(trireme_with_acme):

@@ -6,6 +6,7 @@ import sys
 from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperCommand
 
 from trireme import plugins
 from trireme.cli.lazy import Lazy, LazyGroup, application, command_of
@@ -70,8 +71,16 @@ class _Commands(LazyGroup):
         """Returns a command, or None where there is none of that name."""
         command = super().get_command(ctx, cmd_name)
         if command is None and (entry := plugins.found(plugins.COMMANDS).get(cmd_name)):
-            return command_of(plugins.load(entry))
+            whose = entry.dist.name if entry.dist else entry.module
+            return TyperCommand(cmd_name, short_help=f"From {whose}.")
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the name, the command, loaded, and the arguments for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and name not in self.lazy:
+            command = command_of(plugins.load(plugins.found(plugins.COMMANDS)[name]))
+        return name, command, rest
 
 
 app = application(cls=_Commands, no_args_is_help=True)

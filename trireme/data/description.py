@@ -52,9 +52,10 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
 
 def takes_secret(kind: str) -> bool:
     """Whether a kind of place can be opened with credentials."""
-    if entry := plugins.found(plugins.DATA_SOURCES).get(kind):
-        return bool(getattr(plugins.load(entry), "takes_secret", False))
-    return kind in (*STORES, "http", "hf")
+    if kind in (*STORES, *MOUNTED, "http", "hf", "file", "builtin"):
+        return kind in (*STORES, "http", "hf")
+    source = plugins.load(plugins.found(plugins.DATA_SOURCES)[kind])
+    return bool(getattr(source, "takes_secret", False))
 
 
 class Dataset(StrictModel):

@@ -16,23 +16,23 @@ from trireme.frameworks.kinds import LEAST_REPLICAS, TRAINJOB, Kind
 DEFAULT = "pytorch"
 
 _FOUND = [
-    *plugins.every(plugins.FRAMEWORKS, Framework).values(),
     *(
         framework
         for file in pkgutil.iter_modules(__path__)
         for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
     ),
+    *plugins.every(plugins.FRAMEWORKS, Framework).values(),
 ]
 
-FRAMEWORKS: dict[str, Framework] = {
-    framework.name: framework for framework in sorted(_FOUND, key=lambda each: each.name != DEFAULT)
-}
+FRAMEWORKS: dict[str, Framework] = {}
+for _framework in sorted(_FOUND, key=lambda each: each.name != DEFAULT):
+    FRAMEWORKS.setdefault(_framework.name, _framework)  # a name that is ours stays ours
 """By name, as a description has it; the default one is the first."""
 
 _OF_KIND = {framework.kind.name: framework for framework in reversed(FRAMEWORKS.values())}
 
 KINDS: dict[str, Kind] = {
-    framework.kind.name: framework.kind for framework in FRAMEWORKS.values()
+    name: _OF_KIND[name].kind for name in [each.kind.name for each in FRAMEWORKS.values()]
 } | {TRAINJOB.name: TRAINJOB}
 """What a job can be on a cluster, by name."""
 

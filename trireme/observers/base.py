@@ -3,6 +3,7 @@
 import copy
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from trireme import plugins
@@ -108,14 +109,22 @@ class Observer:
         tags: Mapping[str, str] | None = None,
         words: Sequence[str] = (),
     ) -> None:
-        """Has something kept in the training's MLflow run, or told to who watches it; any time."""
-        self.recorder(Findings(metrics or {}, tags or {}, words))
+        """Has something kept in the training's MLflow run, or told to who watches it.
+
+        To be called in any method but the constructor. A job without a pipeline has no such run:
+        there the words alone count.
+        """
+        with suppress(OSError):  # a full disk
+            self.recorder(Findings(metrics or {}, tags or {}, words))
 
     recorder: Callable[[Findings], None] = staticmethod(lambda findings: None)
     """What keeps and tells that; set by ``Observers``."""
 
     def prepare(self, manifest: dict[str, Any]) -> None:
-        """Changes the manifest of a job that is about to be made; again where it is made anew."""
+        """Changes the manifest of a job that is about to be made; again where it is made anew.
+
+        What the job is known by, costs or may take stays: replicas, resources and limits.
+        """
 
     def shown(self, replica: str, line: str) -> str | None:
         """Returns what a person is to see of a line; None for nothing, as it is for this observer.
@@ -141,7 +150,7 @@ class Observer:
         return failure
 
     def end(self, failure: BaseException | None) -> None:
-        """Takes in that the training is over, or that it is followed no longer.
+        """Takes in that the training is over, or that it is followed no longer; if it was begun.
 
         Args:
             failure: Why it has no success; None where it has.
@@ -163,6 +172,7 @@ class Observers:
         """
         self._observers = list(observers)
         self._one_at_a_time = threading.Lock()
+        self._ended_by: JobFailed | None = None
         for each in self._observers:
             each.recorder = recorder
         self._set_out()
@@ -197,6 +207,8 @@ class Observers:
                 return None
             try:
                 line = each.shown(replica, line)
+            except Cancelled:
+                raise
             except Exception as error:
                 self._leave_out(each, error)
         return line
@@ -218,15 +230,19 @@ class Observers:
                 each.tick(job)
             except JobFailed as error:
                 if not job.has_ended or isinstance(error, Cancelled):
+                    self._ended_by = error
                     raise
             except Exception as error:
                 self._leave_out(each, error)
 
     def explained(self, failure: JobFailed) -> JobFailed:
         """Returns why the job has failed, as who knows best says it."""
+        if failure is self._ended_by:
+            return failure  # whoever has ended it knows
         for each in self._that_override("explained"):
             try:
-                failure = each.explained(failure)
+                known = each.explained(failure)
+                failure = known if isinstance(known, JobFailed) else failure
             except Cancelled:
                 raise
             except Exception as error:
@@ -260,16 +276,20 @@ class Observers:
             self._observers.remove(observer)
             self._set_out()
         name = type(observer).__name__
-        say(f"warning: {name} is left out, as it failed: {type(error).__name__}: {error}")
+        with suppress(OSError, ValueError):
+            say(f"warning: {name} is left out, as it failed: {type(error).__name__}: {error}")
 
 
-def installed(job: "TrainingJob") -> list[Observer]:
+def installed_observers(job: "TrainingJob") -> list[Observer]:
     """Returns the observers of a job that other packages bring; one that fails is left out."""
     observers = []
     for name, entry in plugins.found(plugins.OBSERVERS).items():
         try:
-            if observer := plugins.load(entry)(job):
-                observers.append(observer)
+            observer = plugins.load(entry)(job)
+            if not isinstance(observer, Observer | None):
+                raise TypeError(f"{type(observer).__name__} is no Observer")
         except Exception as error:
             say(f"warning: observer {name} is left out: {error}")
+        else:
+            observers += [observer] if observer else []
     return observers

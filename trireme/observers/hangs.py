@@ -17,7 +17,7 @@ RESTARTS = 3  # times that a job which hangs is started anew without a new check
 FIRST = 900.0  # seconds that a job may be silent and idle which has no rhythm yet
 LEAST = 300.0  # seconds that every job may be
 FACTOR = 5.0  # how much longer than ever before it may be
-CONFIRMED = 60.0  # seconds between the first and the last look at which it was idle
+CONFIRMED = 300.0  # seconds between the first and the last look at which it was idle
 SHOWN = 20  # lines of where a program stands that a failure shows
 BUSY = 0.01  # share of a processor above which a replica works
 
@@ -54,7 +54,8 @@ class Rhythm:
 
 def sentence(silence: float) -> str:
     """Says that a job hangs."""
-    return f"no replica has printed, saved a checkpoint or worked for {silence / 60:.0f} minutes"
+    minutes = f"{silence / 60:.0f} minutes"
+    return f"no replica has printed or saved a checkpoint for {minutes}, and none works"
 
 
 def answer(manifest: Mapping[str, Any]) -> str:

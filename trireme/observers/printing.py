@@ -44,7 +44,8 @@ class Printing(Observer):
 
     def state(self, sentence: str) -> None:
         """Shows a sentence about the job's state."""
-        self._on_state(sentence)
+        with suppress(OSError, ValueError):
+            self._on_state(sentence)
 
 
 class Logs(Observer):
@@ -56,8 +57,8 @@ class Logs(Observer):
 
     def lines(self, replica: str, text: str) -> None:
         """Adds lines to the file of a replica."""
-        # A full disk is no reason to stop training.
-        with suppress(OSError):
+        # A full disk is no reason to stop training; nor are lines that come when all has ended.
+        with suppress(OSError, ValueError):
             self._file(replica).write(text + "\n")
 
     def end(self, failure: BaseException | None) -> None:

@@ -25,7 +25,7 @@ from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
-from trireme.observers.base import Findings, Observer, Observers, installed
+from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
 from trireme.observers.printing import LastWord, Logs, Printing
@@ -208,7 +208,7 @@ def train(
     try:
         with contextlib.closing(LivePrinter()) as printer:
             shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
-            more = [shown, last, *observers, *installed(job)]
+            more = [shown, last, *observers, *installed_observers(job)]
             seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)

@@ -22,7 +22,7 @@ from trireme.runner.cluster import activity
 
 BUSY = "cpu 5000000"
 IDLE = "cpu 20"
-SAID = "no replica has printed, saved a checkpoint or worked for 0 minutes"
+SAID = "no replica has printed or saved a checkpoint for 0 minutes, and none works"
 
 
 class Silent:

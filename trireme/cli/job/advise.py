@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from trireme.job.job import TrainingJob
     from trireme.observers.advice.measured import Measured, Use
 
-START_LIMIT = 900.0  # seconds until the first step
-
 
 def advise(
     file: File = None,

@@ -128,6 +128,7 @@ def _say_words(found: "Findings") -> None:
 def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
     from trireme.manifests import render, to_yaml
     from trireme.manifests.references import references
+    from trireme.observers.base import Observers, installed_observers
     from trireme.observers.preflight.observer import Preflight
     from trireme.runner.cluster import admission, checks, reasons, submission
     from trireme.runner.cluster.operators import operator_of
@@ -147,7 +148,8 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
     if wait:
         _follow(job, manifest, cluster)
         return
-    state = status_of(submission.submit(cluster, manifest, Preflight(job).prepare)).state
+    observers = Observers([*installed_observers(job), Preflight(job)])
+    state = status_of(submission.submit(cluster, manifest, observers.prepare)).state
     before = " and has succeeded already" if state is State.SUCCEEDED else ""
     typer.echo(
         f"{manifest['kind']} {job.name} is in namespace {cluster.namespace}{before}; "
@@ -158,7 +160,7 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
 def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") -> None:
     from trireme.observers import timeline
     from trireme.observers.advice import at_end
-    from trireme.observers.base import Observers, installed
+    from trireme.observers.base import Observers, installed_observers
     from trireme.observers.hangs import Hangs
     from trireme.observers.preflight.observer import Preflight
     from trireme.observers.printing import Printing
@@ -172,13 +174,13 @@ def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") ->
         logs = Path(directory)
         observers = [
             Printing(printer(), say),
+            *installed_observers(job),
             meter,
             TrainerStatus(cluster, manifest, meter),
             Preflight(job),
             Hangs(),
             timeline.Timeline(logs / timeline.NAME),
             at_end.Advice(at_end.about(job, manifest), logs),
-            *installed(job),
         ]
         limits = Limits(job.queued_limit, job.starting_limit)
         launcher.launch(manifest, cluster, limits, Observers(observers, _say_words))

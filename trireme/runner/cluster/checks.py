@@ -214,7 +214,7 @@ def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[
     if not there:
         yield _unknown("the cluster has no nodes yet to see if they are large enough")
     elif not problem:
-        yield _ok("the nodes are large enough for all pods of the job")
+        yield _ok("the nodes are large enough for the pods of each role")
     elif _is_queued(manifest):
         yield _unknown(f"{problem}, or let it wait in its queue")
     else:

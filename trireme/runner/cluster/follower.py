@@ -17,7 +17,7 @@ from trireme.kubernetes.resources import PODS, Resource
 from trireme.kubernetes.streams import Stop
 from trireme.kubernetes.watch import Change, changes
 from trireme.observers import incidents
-from trireme.observers.base import Activity, Observers
+from trireme.observers.base import Activity, Observers, StartAnew
 from trireme.observers.timeline import Life
 from trireme.runner.cluster import activity, identity, reasons, submission
 from trireme.runner.cluster.replicas import Replica, Replicas
@@ -107,10 +107,12 @@ class Follower:
                 self._receive_all(TICK)
             self._drain()
             if status.state is State.FAILED:
-                raise self._observers.explained(self._failure(status))
+                raise self._failure(status)
         except JobFailed as error:
-            error.replica_seconds = self._seconds()
-            raise
+            is_known = isinstance(error, StartAnew | Cancelled)
+            failure = error if is_known else self._observers.explained(error)
+            failure.replica_seconds = self._seconds()
+            raise failure from None
         finally:
             self._stop.set()
             self.has_ended = True

@@ -27,7 +27,7 @@ from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
-from trireme.observers.base import Findings, Observer, Observers, installed
+from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
@@ -162,11 +162,11 @@ def run(
             )
             own = [
                 *observers,
+                *installed_observers(job),
                 Meter(job.leader, partial(progress.write, directory / PROGRESS)),
                 Hangs(),
                 Timeline(logs / timeline.NAME),
                 Advice(about, logs, processes.idle),
-                *installed(job),
             ]
             runner.run(manifest, logs, Observers(own, recorder), isolated=isolated)
     except BaseException as error:

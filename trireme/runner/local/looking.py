@@ -67,7 +67,10 @@ class Look(Observer):
             return
         if self.looking is None:
             self.looking = Looking(job.pids(), self._seconds, peers=self._peers)
-            self.looking.start()
+            try:
+                self.looking.start()
+            except RuntimeError as error:
+                raise JobFailed(f"nothing can be measured: {error}") from None
         waited = time.monotonic() - self._began
         if self.looking.first_step is not None and not self._has_said:
             self._has_said = True

@@ -140,7 +140,7 @@ class _JobRun:
     @property
     def last_line(self) -> float:
         """When a replica printed last, by the monotonic clock; 0: none has."""
-        return max(replica.last_line for replica in self.replicas)
+        return max((each.last_line for each in self.replicas if each.is_running), default=0.0)
 
     @property
     def began(self) -> float:

@@ -126,11 +126,12 @@ def test_an_observer_that_fails_is_left_out_and_told(manifest, logs, capsys, tmp
     ]
 
 
-def test_an_observer_can_end_a_job_and_say_why_it_failed(manifest, logs):
+def test_an_observer_can_end_a_job_and_another_say_better_why_it_failed(manifest, logs):
     class Ending(Observer):
         def tick(self, job):
             raise JobFailed("enough")
 
+    class Explaining(Observer):
         def explained(self, failure):
             return JobFailed(f"{failure}, as I say")
 
@@ -138,10 +139,15 @@ def test_an_observer_can_end_a_job_and_say_why_it_failed(manifest, logs):
             ended.append(str(failure))
 
     ended = []
-    with pytest.raises(JobFailed, match=r"^enough, as I say$") as caught:
-        runner.run(manifest("import time; time.sleep(60)"), logs, Observers([Ending()]))
-    assert ended == ["enough, as I say"]
+    with pytest.raises(JobFailed, match=r"^enough$") as caught:
+        job = manifest("import time; time.sleep(60)")
+        runner.run(job, logs, Observers([Ending(), Explaining()]))
     assert set(caught.value.replica_seconds) == {"master-0", "worker-0"}
+    words = "replica master-0 exited with status 3, as I say"
+    with pytest.raises(JobFailed, match=f"^{words}$"):
+        job = manifest("import sys; sys.exit(3)", workers=0)
+        runner.run(job, logs, Observers([Explaining()]))
+    assert ended == ["enough", words]
 
 
 def test_what_is_wrong_with_showing_a_bar_does_not_end_the_reading(manifest, logs):
