@@ -50,7 +50,6 @@ class Job:
     spec: Mapping[str, Any]
     pods: tuple[Pod, ...]
     retries: int | None
-    on_hang: str
 
     @property
     def policy(self) -> Mapping[str, Any]:
@@ -82,7 +81,8 @@ def read(manifest: Mapping[str, Any]) -> Job:
         if role.title in replicas
         for pod in _pods(name, role, replicas[role.title])
     )
-    return Job(framework, name, spec, pods, incidents.allowed(manifest), hangs.answer(manifest))
+    hangs.answer(manifest)  # what it cannot be is refused before anything runs
+    return Job(framework, name, spec, pods, incidents.allowed(manifest))
 
 
 def _pods(job: str, role: Role, replicas: Mapping[str, Any]) -> Iterator[Pod]:
