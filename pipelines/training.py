@@ -1,7 +1,7 @@
 """The steps that the training pipelines share: checkout, dataset, train, evaluate, export."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from trireme.manifests import render
 from trireme.packages import requirements
 from trireme.pipeline import packages
 from trireme.result import naming
-from trireme.runner import bill, launch
+from trireme.runner import bill
+from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
 from trireme.runner.local import installed
 from trireme.steps import Task
 from trireme.tracking import pipeline_run, registry
@@ -35,17 +36,10 @@ NOT_EVERYWHERE = {
 }
 """Parameters that some of the pipelines do not have, and what they are there."""
 
-JOB_PARAMETERS = (
-    "image",
-    "entrypoint",
-    "args",
-    "workers",
-    "parameter_servers",
-    "processes_per_worker",
-    "seed",
-    "time_limit",
+JOB_PARAMETERS = tuple(
+    each.name for each in fields(JobParameters) if each.name not in ("framework", "job")
 )
-"""Parameters that describe the training job."""
+"""Parameters that describe the training job, besides the framework and ``job``."""
 
 
 BASE_MODEL = ("base_model", "base_model_secret", "base_model_options")
@@ -114,15 +108,9 @@ def _some(given: dict[str, Any], *names: str) -> dict[str, Any]:
 def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
     """Returns the one training of a pipeline, as it is before a run gives it a name and places."""
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
-    job = launch.prepare(
-        Path("/"),
-        run="",
-        framework=framework,
-        code="/code",
-        data="/data",
-        more=given["job"],
-        **{name: given[name] for name in JOB_PARAMETERS},
-    )
+    of_job = {name: given[name] for name in (*JOB_PARAMETERS, "job")}
+    run = TrainedRun(workspace=Path("/"), code="/code", data="/data")
+    job = job_of(JobParameters(framework=framework, **of_job), run)
     return Trainings(job)
 
 

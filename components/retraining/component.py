@@ -75,20 +75,14 @@ def compare(
     from pathlib import Path
 
     from trireme.images import of_framework
-    from trireme.packages import use
     from trireme.retraining.compare import compare
-    from trireme.runner import launch
+    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
     from trireme.tracked_step import step
 
     with step("compare", workspace):
         ours = of_framework(framework, images)
-        described = launch.prepare(
-            Path(workspace),
-            run="",
+        given = JobParameters(
             framework=framework,
-            code=code,
-            data=data,
-            image=image,
             entrypoint=entrypoint,
             args=args,
             workers=workers,
@@ -96,9 +90,10 @@ def compare(
             processes_per_worker=processes_per_worker,
             seed=seed,
             time_limit=time_limit,
-            more=job,
-            packages=use.folder(Path(workspace)),
+            image=image,
+            job=job,
         )
+        described = job_of(given, TrainedRun.of_step(Path(workspace), code, data))
         found = compare(
             described,
             commit,

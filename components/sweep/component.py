@@ -108,50 +108,38 @@ def trial(
     Returns:
         The same numbers; what came of them is in the run workspace.
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
     from functools import partial
     from pathlib import Path
-    from typing import Any
 
     from trireme.data import base_model
     from trireme.evaluation import trials
     from trireme.job.job import TrainingJob
     from trireme.packages import use
-    from trireme.runner import launch
+    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
     from trireme.step_names import TRIAL, in_a_loop
     from trireme.sweep import sharing, study
     from trireme.sweep.run_trial import EvaluationSettings, run_trial
     from trireme.sweep.search_space import Trial
     from trireme.tracked_step import step
-    from trireme.tracking import environment
 
-    common: dict[str, Any] = {
-        "entrypoint": entrypoint,
-        "workers": workers,
-        "parameter_servers": parameter_servers,
-        "processes_per_worker": processes_per_worker,
-        "seed": seed,
-    }
+    given = JobParameters(
+        framework=framework,
+        entrypoint=entrypoint,
+        args=args,
+        workers=workers,
+        parameter_servers=parameter_servers,
+        processes_per_worker=processes_per_worker,
+        seed=seed,
+        time_limit=time_limit,
+        image=image,
+        job=job,
+    )
 
-    def job_of(one: Trial, place: Path) -> TrainingJob:
-        return launch.prepare(
-            place,
-            run=run,
-            trial=one.number,
-            framework=framework,
-            code=code,
-            data=data,
-            image=image,
-            images=images,
-            args=[*args, *one.options],
-            time_limit=time_limit,
-            more=job,
-            base_model=base_model.folder(Path(workspace)),
-            packages=use.folder(Path(workspace)),
-            tracking=environment.variables(),
-            credentials=environment.credentials(),
-            **(common | one.parameters),
-        )
+    def job_of_trial(one: Trial, place: Path) -> TrainingJob:
+        of_run = TrainedRun.of_step(Path(workspace), code, data, run=run, images=images)
+        tried = replace(given, args=[*args, *one.options], **one.parameters)
+        return job_of(tried, replace(of_run, workspace=place, trial=one.number))
 
     for one in sharing.trials_of(trial, Path(workspace)):
         name = in_a_loop(TRIAL, one.number)
@@ -162,7 +150,7 @@ def trial(
             base = base_model.folder(Path(workspace))
             result = run_trial(
                 one,
-                partial(job_of, one),
+                partial(job_of_trial, one),
                 EvaluationSettings(Path(data), Path(code), model_factory, evaluation, base),
                 Path(workspace),
                 asdict(task_config),

@@ -70,21 +70,14 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
-    from trireme.data import base_model
-    from trireme.packages import use
     from trireme.runner import launch
+    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
     from trireme.tracked_step import step
-    from trireme.tracking import environment, lineage
+    from trireme.tracking import lineage
 
     with step("train", workspace):
-        described = launch.prepare(
-            Path(workspace),
-            run=run,
+        given = JobParameters(
             framework=framework,
-            code=code,
-            data=data,
-            image=image,
-            images=images,
             entrypoint=entrypoint,
             args=args,
             workers=workers,
@@ -92,13 +85,12 @@ def train(
             processes_per_worker=processes_per_worker,
             seed=seed,
             time_limit=time_limit,
-            more=job,
-            tracking=environment.variables(),
-            credentials=environment.credentials(),
-            start=lineage.start_folder(start, Path(workspace)),
-            base_model=base_model.folder(Path(workspace)),
-            packages=use.folder(Path(workspace)),
+            image=image,
+            job=job,
         )
+        at = lineage.start_folder(start, Path(workspace))
+        of_run = TrainedRun.of_step(Path(workspace), code, data, run=run, images=images, start=at)
+        described = job_of(given, of_run)
         launch.say_size(described, workers)
         later = evaluation.get("entrypoint", "")
         return launch.train(described, Path(workspace), asdict(task_config), later, budget)

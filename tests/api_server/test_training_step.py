@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from jobs_of_runs import job_in
 
 from trireme.cost import steps, table
 from trireme.cost.prices import Prices
@@ -91,21 +92,11 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
 
 @pytest.fixture
 def described(tmp_path):
-    return launch.prepare(
+    return job_in(
         tmp_path,
         run="0f3c",
-        framework="pytorch",
-        code=str(tmp_path / "code"),
-        data=str(tmp_path / "data"),
         image="example.org/trainer:1",
-        entrypoint="train.py",
-        args=[],
-        workers=1,
-        parameter_servers=0,
-        processes_per_worker=1,
-        seed=0,
-        time_limit=0,
-        more={"suspend": True},  # where there is an operator it leaves the job to the test
+        job={"suspend": True},  # where there is an operator it leaves the job to the test
     )
 
 

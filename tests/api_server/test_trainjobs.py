@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from jobs_of_runs import job_in
 
 from trireme.frameworks.kinds import TRAINING_RUNTIMES, TRAINJOB
 from trireme.job.job import TrainingJob
@@ -190,22 +191,7 @@ def test_a_pipeline_trains_where_only_trainer_is(
     monkeypatch.setattr(launcher, "launch", follow)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
-    described = launch.prepare(
-        tmp_path,
-        run="7",
-        framework="pytorch",
-        code=str(tmp_path / "code"),
-        data="/data",
-        image="",
-        entrypoint="train.py",
-        args=[],
-        workers=1,
-        parameter_servers=0,
-        processes_per_worker=1,
-        seed=0,
-        time_limit=60,
-        more={},
-    )
+    described = job_in(tmp_path, run="7", time_limit=60)
     claim = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
     task = {"volumes": [claim], "volume_mounts": [{"name": "workspace", "mountPath": "/run"}]}
     launch.train(described, tmp_path, task)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jobs_of_runs import job_in
 
 from images import build
 from tests.images.containers import Containers, is_built
 from trireme.frameworks import FRAMEWORKS
 from trireme.manifests import render
-from trireme.runner import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "tests/golden/pytorch-training.yaml"
@@ -85,21 +85,8 @@ class Steps:
 def train(containers, code, data):
     """Runs the two replicas of the job that the training step would create."""
     workspace = containers.workspace / "run"
-    job = launch.prepare(
-        workspace,
-        run="one",
-        framework="pytorch",
-        code=code,
-        data=data,
-        image="",
-        entrypoint=ENTRYPOINT,
-        args=["--epochs", "15"],
-        workers=1,
-        parameter_servers=0,
-        processes_per_worker=1,
-        seed=0,
-        time_limit=0,
-        more={},
+    job = job_in(
+        workspace, run="one", code=code, data=data, entrypoint=ENTRYPOINT, args=["--epochs", "15"]
     )
     replicas = render(job)["spec"]["pytorchReplicaSpecs"]
     for directory in (job.checkpoint_dir, job.model_dir):

@@ -9,18 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from trireme.code import builtin
 from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
 from trireme.files import event_files as events
 from trireme.files import left_files
 from trireme.files.home import in_a_pod
 from trireme.files.whole_file import flush
-from trireme.frameworks import FRAMEWORKS
-from trireme.frameworks.base import literal
-from trireme.job import names
 from trireme.job.job import TrainingJob
-from trireme.job.reading import merged
 from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
 from trireme.observers.advice import at_end
@@ -32,28 +27,11 @@ from trireme.observers.printing import LastWord, Logs, Printing
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
 from trireme.runner.bill import Bill
-from trireme.runner.inputs import BASE_MODEL, TAG, WARM_START, inputs_of
+from trireme.runner.inputs import TAG, inputs_of
+from trireme.runner.job_of_run import AS_THE_PROGRAM
 from trireme.runner.lines import LivePrinter
-from trireme.text.json_values import whole, words
 from trireme.text.say import say
 from trireme.tracking import journal, unsent_metrics
-
-RESERVED = (
-    "name",
-    "framework",
-    "code",
-    "code_dir",
-    "dataset",
-    "data_dir",
-    "checkpoint_dir",
-    "model_dir",
-    "packages",
-)
-"""Fields of the description that a pipeline fills in itself."""
-
-AS_THE_PROGRAM = -1
-"""Given as workers: as many as the reference programs of the framework are shown with; any other
-program is one process."""
 
 
 class Trained(NamedTuple):
@@ -61,103 +39,6 @@ class Trained(NamedTuple):
 
     model: str
     checkpoints: str
-
-
-def prepare(
-    workspace: Path,
-    *,
-    run: str,
-    framework: str,
-    code: str,
-    data: str,
-    image: str,
-    entrypoint: str,
-    args: list[str],
-    workers: int,
-    parameter_servers: int,
-    processes_per_worker: int,
-    seed: int,
-    time_limit: int,
-    more: dict[str, Any],
-    images: dict[str, str] | None = None,
-    tracking: dict[str, str] | None = None,
-    credentials: dict[str, str] | None = None,
-    start: str = "",
-    base_model: str = "",
-    packages: str = "",
-    trial: int | None = None,
-) -> TrainingJob:
-    """Describes the training job of a run.
-
-    Args:
-        run: Id of the run; a step that is started again finds its job by the name made from it.
-        entrypoint: Relative to the repository; empty for Trireme's reference program.
-        workers: Replicas besides the master or chief; or ``AS_THE_PROGRAM``.
-        more: Further fields of the description; none of ``RESERVED``.
-        images: Images to pull in place of Trireme's, by name.
-        tracking: Variables that lead the program to its MLflow run.
-        credentials: The secret ones of these, as ``secret_env``.
-        start: MODEL_DIR of an earlier training to start from; empty for none.
-        base_model: The folder of the run's base model; empty for none.
-        packages: The folder of the run's packages; empty for none.
-        trial: Number of the training in a sweep, from 0; None outside of one.
-    """
-    if not 0 <= seed < 2**32:
-        raise InputError(f"seed {seed}: must be between 0 and 4294967295")
-    if time_limit < 0:
-        raise InputError(f"time_limit {time_limit}: must be seconds, or 0 for no limit")
-    more = whole(more)
-    plugin = FRAMEWORKS.get(framework)
-    program: str | None = entrypoint or (plugin.trainer if plugin else "") or None
-    is_ours = PurePosixPath(program or "").is_relative_to(builtin.PLACE)
-    if is_ours and not more.keys().isdisjoint(("command", "module")):
-        program, is_ours = None, False
-    count: int | None = workers
-    if workers == AS_THE_PROGRAM:
-        count = 1 if parameter_servers else None  # these serve somebody
-        if is_ours and plugin and "elastic" not in more:
-            count = plugin.workers_shown
-    if parameter_servers < 0:
-        raise InputError(f"parameter_servers {parameter_servers}: must not be negative")
-    for name in RESERVED:
-        if name in more:
-            raise InputError(f"job.{name}: the pipeline sets this itself")
-    # Empty where MLflow has no run of it yet: no program is to open another.
-    env = {"SEED": str(seed), "MLFLOW_RUN_ID": ""} | (tracking or {})
-    env |= {WARM_START: start} if start else {}
-    env |= {BASE_MODEL: base_model} if base_model else {}
-    fields: dict[str, Any] = {
-        "name": names.of_run(run, trial),
-        "framework": framework,
-        "image": image,
-        "images": {name: pulled for name, pulled in (images or {}).items() if name != pulled},
-        "code_dir": code,
-        "entrypoint": program,
-        "args": words(args),
-        "workers": count,
-        "processes_per_worker": processes_per_worker,
-        "env": {name: literal(value) for name, value in env.items()},
-        "data_dir": data,
-        "checkpoint_dir": str(workspace / "checkpoints"),
-        # Half a model is never taken for a whole one: the job writes here, success renames it.
-        "model_dir": str(workspace / "model.partial"),
-        "packages": packages or None,
-        "time_limit": time_limit or None,
-    }
-    if parameter_servers:
-        fields["replicas"] = {"chief": {}, "ps": {"count": parameter_servers}}
-    given_env = more.get("env")
-    fields["secret_env"] = {
-        name: place
-        for name, place in (credentials or {}).items()
-        if not (isinstance(given_env, dict) and name in given_env)
-    }
-    both = merged(fields, more)
-    replicas = both.get("replicas")
-    worker = replicas.get("worker") if isinstance(replicas, dict) else None
-    if isinstance(worker, dict) and "count" in worker and "workers" not in more:
-        both["workers"] = None  # it says how many there are
-    return TrainingJob.of_pipeline(both)
 
 
 def say_size(job: TrainingJob, workers: int) -> None:

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from jobs_of_runs import job_in
 
 from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
@@ -108,22 +109,7 @@ def train(priced, workspace, monkeypatch):
 
     def train(program: str, budget: float) -> None:
         (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
-        job = launch.prepare(
-            workspace,
-            run="",
-            framework="pytorch",
-            code=str(workspace / "code"),
-            data=str(workspace),
-            image="",
-            entrypoint="train.py",
-            args=[],
-            workers=0,
-            parameter_servers=0,
-            processes_per_worker=1,
-            seed=0,
-            time_limit=0,
-            more={"cpu": 2, "memory": "4Gi"},
-        )
+        job = job_in(workspace, workers=0, job={"cpu": 2, "memory": "4Gi"})
         launch.train(job, workspace, budget=budget)
 
     return train

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from jobs_of_runs import job_in
 
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
 from trireme.manifests.references import Needed, references
-from trireme.runner import launch
 from trireme.runner.cluster.passthrough import pass_through
 from trireme.runner.inputs import inputs_of
 from trireme.tracking import environment
@@ -36,23 +36,14 @@ def step(monkeypatch):
 
 def job(**more):
     """The training job of a pipeline's step."""
-    return launch.prepare(
+    framework = more.pop("framework", "pytorch")
+    return job_in(
         Path("/run"),
         run="r",
-        framework=more.pop("framework", "pytorch"),
-        code="/code",
-        data="/data",
-        image="",
-        entrypoint="train.py",
-        args=[],
-        workers=1,
-        parameter_servers=0,
-        processes_per_worker=1,
-        seed=0,
-        time_limit=0,
-        more=more,
-        tracking=environment.variables(),
-        credentials=environment.credentials(),
+        job=more,
+        framework=framework,
+        env=environment.variables(),
+        secret_env=environment.credentials(),
     )
 
 

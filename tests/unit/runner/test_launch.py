@@ -3,9 +3,9 @@
 import contextlib
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
+from jobs_of_runs import job_in
 
 from trireme.errors import InputError, JobFailed
 from trireme.files.home import TRACKER
@@ -18,25 +18,10 @@ from trireme.runner import launch
 from trireme.runner.local import activity, runner
 from trireme.tracking import environment, journal
 
-RUN: dict[str, Any] = {
-    "run": "0f3c",
-    "framework": "pytorch",
-    "code": "/workspace/code",
-    "data": "/workspace/data",
-    "image": "example.org/trainer:1",
-    "entrypoint": "train.py",
-    "args": [],
-    "workers": 1,
-    "parameter_servers": 0,
-    "processes_per_worker": 1,
-    "seed": 0,
-    "time_limit": 0,
-    "more": {},
-}
-
 
 def prepare(**changes):
-    return launch.prepare(Path("/workspace"), **RUN | changes)
+    given = {"run": "0f3c", "image": "example.org/trainer:1"}
+    return job_in(Path("/workspace"), **given | changes)
 
 
 def counts(job):
@@ -57,11 +42,11 @@ def test_a_run_becomes_a_job_in_its_workspace():
 
 def test_a_pipeline_s_parameter_in_job_may_come_as_text_as_kubeflow_gives_it():
     more = {"retries": "2", "suspend": "true", "elastic": {"min": "1", "max": 3.0}}
-    job = prepare(more=more | {"env": {"WIDTH": "8"}})
+    job = prepare(job=more | {"env": {"WIDTH": "8"}})
     assert (job.retries, job.suspend, job.env["WIDTH"]) == (2, True, "8")
     assert (job.elastic.min, job.elastic.max) == (1, 3)
     with pytest.raises(InputError, match=r"retries '2\.5': must be a valid integer"):
-        prepare(more={"retries": "2.5"})
+        prepare(job={"retries": "2.5"})
 
 
 def test_what_a_run_pulls_for_its_images_is_told_the_job():
@@ -96,9 +81,9 @@ def test_what_libraries_add_in_the_end_is_not_the_program_s_last_word():
     [
         ({}, "master-0", {"worker-0"}),
         ({"framework": "mpi", "workers": 2}, "launcher-0", {"worker-0", "worker-1"}),
-        ({"more": {"runtime": "torch-distributed"}}, "node-0", {"node-1"}),
+        ({"job": {"runtime": "torch-distributed"}}, "node-0", {"node-1"}),
         (
-            {"framework": "mpi", "workers": 2, "more": {"runtime": "deepspeed-distributed"}},
+            {"framework": "mpi", "workers": 2, "job": {"runtime": "deepspeed-distributed"}},
             "launcher-0",
             {"node-0", "node-1"},
         ),
@@ -135,18 +120,18 @@ def test_a_run_that_has_no_id_yet_can_be_checked():
         ({"workers": 2}, {"worker": 2}),
         ({"workers": 2, "parameter_servers": 3}, {"chief": 1, "ps": 3, "worker": 2}),
         (
-            {"parameter_servers": 1, "more": {"replicas": {"worker": {"count": 4}}}},
+            {"parameter_servers": 1, "job": {"replicas": {"worker": {"count": 4}}}},
             {"chief": 1, "ps": 1, "worker": 4},
         ),
         (
-            {"parameter_servers": 1, "more": {"replicas": {"evaluator": {}}}},
+            {"parameter_servers": 1, "job": {"replicas": {"evaluator": {}}}},
             {"chief": 1, "ps": 1, "worker": 1, "evaluator": 1},
         ),
         (
             {
                 "workers": 3,
                 "parameter_servers": 2,
-                "more": {"replicas": {"worker": {"memory": "8Gi"}, "ps": {"cpu": "1"}}},
+                "job": {"replicas": {"worker": {"memory": "8Gi"}, "ps": {"cpu": "1"}}},
             },
             {"chief": 1, "ps": 2, "worker": 3},
         ),
@@ -165,9 +150,9 @@ OF_TENSORFLOW = {"framework": "tensorflow", "entrypoint": ""}
     [
         ({}, {"master": 1}),
         ({"entrypoint": OURS}, {"master": 1, "worker": 1}),
-        ({"entrypoint": OURS, "more": {"command": ["./train"]}}, {"master": 1}),
-        ({"more": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
-        ({"entrypoint": OURS, "more": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
+        ({"entrypoint": OURS, "job": {"command": ["./train"]}}, {"master": 1}),
+        ({"job": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
+        ({"entrypoint": OURS, "job": {"elastic": {"min": 2, "max": 3}}}, {"worker": 3}),
         ({"framework": "tensorflow"}, {"worker": 1}),
         ({"framework": "tensorflow", "parameter_servers": 1}, {"chief": 1, "ps": 1, "worker": 1}),
         (OF_TENSORFLOW, {"worker": 2}),
@@ -179,7 +164,7 @@ def test_a_program_is_one_process_unless_it_is_ours_or_somebody_says_more(change
 
 @pytest.mark.parametrize("field", [{"command": ["./train", "--once"]}, {"module": "flowers.train"}])
 def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
-    job = prepare(entrypoint=OURS, more=field)
+    job = prepare(entrypoint=OURS, job=field)
     assert job.entrypoint is None
     assert job.model_dump(include=set(field)) == field
     params = launch.params_of(job)
@@ -189,31 +174,31 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
         "module": job.module,
     }
     with pytest.raises(InputError, match="entrypoint"):
-        prepare(entrypoint="train.py", more=field)
+        prepare(entrypoint="train.py", job=field)
 
 
 def test_numbers_are_what_was_written_though_kfp_makes_them_floats():
     more = {"gpu": 1.0, "elastic": {"min": 1.0, "max": 2.0}, "run_as_user": 1000.0}
-    job = prepare(workers=-1, args=["--epochs", 3.0, "--rate", 0.001], more=more)
+    job = prepare(workers=-1, args=["--epochs", 3.0, "--rate", 0.001], job=more)
     assert (job.gpu, job.elastic.max, job.run_as_user) == (1, 2, 1000)
     assert job.args == ["--epochs", "3", "--rate", "0.001"]
 
 
 def test_variables_of_the_run_are_not_expanded_and_those_of_a_person_are():
     tracking = {"MLFLOW_TRACKING_URI": "http://a$(B)"}
-    job = prepare(tracking=tracking, more={"env": {"OUT": "$(MODEL_DIR)/x"}})
+    job = prepare(env=tracking, job={"env": {"OUT": "$(MODEL_DIR)/x"}})
     assert job.env["MLFLOW_TRACKING_URI"] == "http://a$$(B)"
     assert job.env["OUT"] == "$(MODEL_DIR)/x"
 
 
 def test_further_fields_win_and_add_to_mappings():
-    job = prepare(seed=7, more={"env": {"A": "1"}, "gpu": 2, "workers": 3, "retries": 1})
+    job = prepare(seed=7, job={"env": {"A": "1"}, "gpu": 2, "workers": 3, "retries": 1})
     assert job.env == {"SEED": "7", "MLFLOW_RUN_ID": "", "A": "1"}
     assert (job.gpu, job.workers, job.retries) == (2, 3, 1)
 
 
 def test_an_elastic_job_has_no_master():
-    assert counts(prepare(more={"elastic": {"min": 1, "max": 4}})) == {"worker": 1}
+    assert counts(prepare(job={"elastic": {"min": 1, "max": 4}})) == {"worker": 1}
 
 
 @pytest.mark.parametrize(
@@ -229,16 +214,16 @@ def test_an_elastic_job_has_no_master():
             {"parameter_servers": 1},
             "replicas.chief: a pytorch job has the roles master, worker",
         ),
-        ({"more": {"gpus": 1}}, "gpus: there is no such field; did you mean gpu?"),
-        ({"more": {"replicas": 3}}, "replicas 3: must be an object"),
-        ({"more": {"replicas": None}}, "replicas None: must be an object"),
-        ({"more": {"command": ["a"]}}, "give only one of entrypoint and command"),
+        ({"job": {"gpus": 1}}, "gpus: there is no such field; did you mean gpu?"),
+        ({"job": {"replicas": 3}}, "replicas 3: must be an object"),
+        ({"job": {"replicas": None}}, "replicas None: must be an object"),
+        ({"job": {"command": ["a"]}}, "give only one of entrypoint and command"),
         (
-            {"more": {"workers": 2, "replicas": {"worker": {"count": 1}}}},
+            {"job": {"workers": 2, "replicas": {"worker": {"count": 1}}}},
             "workers 2 and replicas.worker.count 1: give one of them",
         ),
         *(
-            ({"more": {name: "x"}}, f"job.{name}: the pipeline sets this itself")
+            ({"job": {name: "x"}}, f"job.{name}: the pipeline sets this itself")
             for name in ("name", "model_dir", "dataset")
         ),
     ],
@@ -258,14 +243,14 @@ def test_a_tracking_password_stays_out_of_the_manifest(untracked, monkeypatch, t
     else:
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-    job = prepare(tracking=environment.variables())
+    job = prepare(env=environment.variables())
     assert "hunter2" not in to_yaml(render(job))
     assert job.env["MLFLOW_RUN_ID"] == "abc"
 
 
 def test_the_way_to_the_tracking_server_is_in_the_manifest(untracked, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
-    job = prepare(tracking=environment.variables())
+    job = prepare(env=environment.variables())
     assert job.env["MLFLOW_TRACKING_URI"] == "https://example.org"
 
 
@@ -280,12 +265,11 @@ def workspace(tmp_path, monkeypatch):
 @pytest.fixture
 def train(workspace):
     """Trains with a program, as one process."""
-    here = {"code": str(workspace / "code"), "data": str(workspace / "data"), "workers": 0}
 
     def train(program: str | None) -> launch.Trained:
         if program is not None:
             (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
-        return launch.train(launch.prepare(workspace, **RUN | here | {"seed": 7}), workspace)
+        return launch.train(job_in(workspace, workers=0, seed=7), workspace)
 
     return train
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from jobs_of_runs import job_in
 from mlflow import MlflowClient
 
 from trireme.errors import InputError
@@ -172,22 +173,7 @@ def test_the_program_of_a_trial_that_is_stopped_is_ended(tmp_path):
         "    time.sleep(0.05)\n"
         "pathlib.Path('ended').touch()\n"
     )
-    job = launch.prepare(
-        tmp_path,
-        run="r",
-        framework="custom",
-        code=str(tmp_path),
-        data=str(tmp_path),
-        image="",
-        entrypoint="train.py",
-        args=[],
-        workers=1,
-        parameter_servers=0,
-        processes_per_worker=1,
-        seed=0,
-        time_limit=0,
-        more={},
-    )
+    job = job_in(tmp_path, run="r", framework="custom", code=str(tmp_path))
     watch = Watch(EarlyStopping(metric="loss"), told := Reports())
     watch.leader = job.leader
     told.should_prune = lambda: len(told.told) >= 3
