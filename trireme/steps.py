@@ -160,7 +160,7 @@ def train(
     Args:
         code: The task of ``checkout``, or the path of a repository in the workspace.
         data: The task of ``dataset`` or of your own step, or the path of the data.
-        framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
+        framework: That of TrainingJob, such as pytorch; 'trireme job schema' lists them.
         entrypoint: The training program, a .py file in the repository.
         args: Its arguments, a list.
         workers: Replicas besides the master or chief. -1: the program runs as one process, but

@@ -42,7 +42,7 @@ def train(
     """Trains on one or several replicas with a program from the checked-out repository.
 
     Args:
-        framework: pytorch, tensorflow, mpi, jax, xgboost or custom, as in TrainingJob.
+        framework: That of TrainingJob, such as pytorch; 'trireme job schema' lists them.
         entrypoint: The training program, relative to the repository.
         args: Its arguments; $(NAME) in them stands for a variable.
         workers: Replicas besides the master or chief; -1: one process, but reference trainers run

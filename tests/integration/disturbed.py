@@ -7,7 +7,7 @@ import pytest
 
 from trireme.targets.local import runs
 
-CASES = int(os.environ.get("TRIREME_FAULTS", "6"))
+CASES = int(os.environ.get("TRIREME_FAULTS", "2"))
 LONGEST = 7.0  # seconds in which it happens; a run that nothing happens to takes five
 
 

@@ -28,7 +28,7 @@ def submit(
     file: File = None,
     name: Annotated[str, typer.Option(help="Name of the job.")] = "",
     framework: Annotated[
-        str, typer.Option(help="pytorch, tensorflow, mpi, jax, xgboost or custom.")
+        str, typer.Option(help="Such as pytorch; 'trireme job schema' lists them.")
     ] = "",
     image: Annotated[str, typer.Option(help="Container image.")] = "",
     entrypoint: Annotated[str, typer.Option(help="Training program, a .py file.")] = "",
