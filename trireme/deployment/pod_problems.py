@@ -7,7 +7,7 @@ from urllib3.exceptions import HTTPError
 from trireme.errors import TriremeError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.log_tail import log_tail
-from trireme.kubernetes.pods import exit_words, is_running, joined
+from trireme.kubernetes.pods import NO_IMAGE, exit_words, is_running, joined
 
 Pod = dict[str, Any]
 
@@ -19,8 +19,6 @@ TAIL = 20  # lines of a container that are shown
 LINE = 300  # characters of the last of them that the sentence has
 CRASH = "crash"
 
-# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/types.go
-_NO_IMAGE = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/kuberuntime_container.go
 _NO_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
@@ -88,7 +86,7 @@ def _of_container(pod: Pod, status: dict[str, Any]) -> PodProblem | None:
     waiting = status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     said = joined(reason, waiting.get("message", ""))
-    if reason in _NO_IMAGE:
+    if reason in NO_IMAGE:
         return PodProblem("image", f"{who} cannot get its image: {said}", pod=pod)
     if reason in _NO_CONTAINER:
         return PodProblem("container", f"{who} cannot be created: {said}", UNCREATED, pod)

@@ -24,9 +24,6 @@ UNSCHEDULABLE = 20.0  # seconds that it may find no node
 PAUSE = 1.0  # seconds between two looks
 MLFLOW = "mlflow"  # the container that asks MLflow
 
-# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/types.go
-_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-
 _NOTHING = "/trireme-probe"  # a command that no image has: the image is there, and does not run
 
 
@@ -180,7 +177,7 @@ def _of(cluster: Cluster, pod: dict[str, Any], container: dict[str, Any]) -> Ite
     status, image = pods.container_status(pod, container["name"]), container["image"]
     state = status.get("state", {})
     waiting = state.get("waiting", {})
-    if waiting.get("reason") in _NO_IMAGE:
+    if waiting.get("reason") in (*pods.NO_IMAGE, "ErrImagePull"):
         said = pods.joined(waiting["reason"], waiting.get("message", ""))
         yield Finding(Verdict.FAILED, f"image {image} cannot be pulled: {said}")
         return

@@ -20,6 +20,10 @@ NOT_STARTED = "was not started"
 # https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go
 _OVER_ITS_LIMIT = re.compile(r" exceeds the (total )?limit | exceeded its local ephemeral storage ")
 
+# https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/images/types.go
+NO_IMAGE = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+"""Why a container waits whose image cannot be had. ErrImagePull is tried once more before."""
+
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _KILLED = 128 + signal.SIGKILL
 _NOT_STARTED = ("StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError")
