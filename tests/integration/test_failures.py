@@ -41,7 +41,10 @@ def must_refuse(trireme, sentence, *parameters):
 @pytest.mark.parametrize(
     ("parameter", "sentence"),
     [
-        ("code_url=/proc", "code_url 'file:///proc' is not a git repository"),
+        (
+            "code_url=/proc",
+            "code_url '/proc' is not a git repository and has more than 10,000 files",
+        ),
         ("code_secret=nowhere", "code_secret 'nowhere' is given without code_url"),
         ("code_revision=main", "code_revision 'main' is given without code_url"),
         ("entrypoint=no/such.py", "entrypoint 'no/such.py' is not one of Trireme's"),

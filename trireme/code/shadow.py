@@ -17,6 +17,7 @@ from pathlib import Path
 from trireme.code import url as urls
 from trireme.code.command import git, must
 from trireme.errors import InputError
+from trireme.files.home import in_a_pod
 
 _HARMLESS = (
     *("core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.precomposeunicode"),
@@ -30,6 +31,10 @@ _OF_OBJECTS = re.compile(r"[0-9a-f]{2}|pack|info")
 _LINE = 10_000  # bytes of a file that is one line, as a branch is
 _LARGEST = 1 << 30  # bytes of other files; monorepos have an index of some hundred million
 _MOST = 100_000  # branches and tags that are not packed
+
+_FILES = 10_000  # of a folder that is no repository; a home has more
+_NO_CODE = (".venv", "venv", "__pycache__", ".ipynb_checkpoints", "node_modules", "mlruns")
+"""Folders that nobody means as code, and that no .gitignore names where there is no repository."""
 
 
 def git_dir(directory: Path) -> Path | None:
@@ -56,6 +61,12 @@ def top(directory: Path) -> Path | None:
     return next((one for one in (directory, *directory.parents) if (one / ".git").exists()), None)
 
 
+def is_plain(directory: Path) -> bool:
+    """Tells whether this is a folder of this machine in no repository: all its files are meant."""
+    is_folder = directory.is_dir() and not in_a_pod()
+    return is_folder and top(directory) is None and git_dir(directory) is None
+
+
 def make(directory: Path, into: Path) -> dict[str, str]:
     """Makes the repository that stands for that of a directory.
 
@@ -74,7 +85,9 @@ def make(directory: Path, into: Path) -> dict[str, str]:
 def _make(directory: Path, into: Path) -> dict[str, str]:
     real = git_dir(directory)
     if real is None:
-        raise _none(str(directory), directory)
+        if not is_plain(directory):
+            raise _none(str(directory), directory)
+        return _make_empty(directory, into)
     common = _common(real)
     _check_objects(common / "objects")
     for folder in ("objects/info", "info", "refs"):
@@ -97,6 +110,27 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
     ours = {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
     _unmark(directory, ours)
     return ours
+
+
+def _make_empty(directory: Path, into: Path) -> dict[str, str]:
+    """Makes a repository without commits for a folder that has none."""
+    number = 0
+    for _, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if name not in _NO_CODE]
+        number += len(files)
+        if number > _FILES:
+            raise InputError(
+                f"code_url {str(directory)!r} is not a git repository and has more than {_FILES:,} "
+                "files; give a folder with the code alone, or 'git init' there and name data in "
+                ".gitignore"
+            )
+    _check_tree(directory)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    made = git("init", "--quiet", "--bare", "--template=", str(into), at=into.parent)
+    must("make a repository", made)
+    (into / "info").mkdir()
+    (into / "info/exclude").write_text("".join(f"{name}/\n" for name in _NO_CODE))
+    return {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
 
 
 def _unmark(directory: Path, environment: dict[str, str]) -> None:
@@ -135,11 +169,11 @@ def standing_for(source: str) -> Iterator[str]:
         return
     directory = urls.path(source)
     found = git_dir(directory) or git_dir(Path(f"{directory}.git"))  # as git looks for it
-    if found is None:
+    if found is None and not is_plain(directory):
         raise _none(source, directory)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
         into = Path(folder, "git")
-        make(found, into)
+        make(found or directory, into)
         yield into.as_uri()
 
 
@@ -150,10 +184,7 @@ def _none(source: str, directory: Path) -> InputError:
             f"code_url {source!r} is a folder of the git repository {whole}; give code_url={whole} "
             f"and code_directory={place.relative_to(whole)}"
         )
-    return InputError(
-        f"code_url {source!r} is not a git repository; 'git init' there makes it one, of which "
-        f"code_url={directory} takes all files, committed or not"
-    )
+    return InputError(f"code_url {source!r} is not a git repository")
 
 
 def _line(file: Path) -> str:

@@ -84,9 +84,11 @@ class _Changes(NamedTuple):
 
 
 def is_meant(url: str, revision: str) -> bool:
-    """Whether a working tree is meant as it is: a directory, and no commit of it."""
-    is_ours = not revision and not in_a_pod() and urls.is_directory(url)
-    return is_ours and (urls.directory(url) / ".git").exists()
+    """Whether a working tree or a plain folder is meant as it is, and no commit of it."""
+    if revision or in_a_pod() or not urls.is_directory(url):
+        return False
+    directory = urls.directory(url)
+    return (directory / ".git").exists() or shadow.is_plain(directory)
 
 
 def check_top(url: str) -> None:

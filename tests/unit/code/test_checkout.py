@@ -332,10 +332,9 @@ def test_a_git_that_is_killed_is_a_fault_and_not_bad_input(
     assert caught.value.exit_status == 1
 
 
-def test_a_directory_that_is_not_a_repository_is_refused(tmp_path, destination):
-    (tmp_path / "plain").mkdir()
-    with pytest.raises(InputError, match="is not a git repository; 'git init' there makes"):
-        checkout(str(tmp_path / "plain"), "", destination)
+def test_what_is_not_there_is_refused(tmp_path, destination):
+    with pytest.raises(InputError, match="is not a git repository"):
+        checkout((tmp_path / "nothing").as_uri(), "", destination)
     assert beside(destination) == []
 
 
@@ -594,4 +593,4 @@ def test_what_a_revision_is_now_can_be_asked(repository, tmp_path):
     assert git.resolve(url, "v1") == git.resolve(url, repository.first) == repository.first
     assert git.resolve(url, repository.first[:8]) == repository.first[:8]
     with pytest.raises(InputError, match="is not a git repository"):
-        git.resolve(tmp_path.as_uri(), "main")
+        git.resolve((tmp_path / "nothing").as_uri(), "main")

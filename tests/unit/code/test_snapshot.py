@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.code import bundle, snapshot
+from trireme.code import bundle, shadow, snapshot
 from trireme.code.git import check_file, check_here, checkout
 from trireme.compiling import loading
 from trireme.errors import InputError
@@ -249,6 +249,38 @@ def test_a_repository_without_commits_is_taken_too(make_repository, destination)
     assert files(destination) == ["file.txt"]
 
 
+@pytest.fixture
+def plain(tmp_path):
+    """A folder that is no repository."""
+    folder = tmp_path / "plain"
+    for name in ("train.py", "sub/net.py", ".venv/bin/python", "__pycache__/net.pyc", "notes.log"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / ".gitignore").write_text("*.log\n")
+    return folder
+
+
+def test_a_folder_that_is_no_repository_is_taken_too(plain, destination):
+    check_here(str(plain), "", "")
+    check_file("entrypoint", "sub/net.py", str(plain), "", "")
+    found = checkout(str(plain), "", destination)
+    assert files(destination) == [".gitignore", "sub/net.py", "train.py"]
+    assert not (plain / ".git").exists()
+    assert bundle.of_directory(str(plain), "", False).commit == found.commit
+    with pytest.raises(InputError, match=r"entrypoint 'notes\.log' is left out of the code"):
+        check_file("entrypoint", "notes.log", str(plain), "", "")
+    with pytest.raises(InputError, match="code_revision 'main' does not exist in file:///"):
+        check_here(str(plain), "", "main")
+
+
+def test_a_folder_of_more_than_code_is_refused(plain, monkeypatch):
+    monkeypatch.setattr(shadow, "_FILES", 4)
+    check_here(str(plain), "", "")
+    (plain / "data.bin").touch()
+    with pytest.raises(InputError, match="is not a git repository and has more than 4 files; give"):
+        check_here(str(plain), "", "")
+
+
 def test_what_is_too_large_is_refused_before_it_is_read(repository, monkeypatch):
     monkeypatch.setattr(snapshot, "LIMIT", 1000)
     with (repository.directory / "data.bin").open("wb") as file:
@@ -421,7 +453,7 @@ def test_large_code_goes_to_mlflow_or_nowhere(dirty, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "revision", "told"),
     [
-        (lambda at: shutil.rmtree(at / ".git"), "", "is not a git repository; 'git init' there"),
+        (shutil.rmtree, "", "is not a git repository"),
         (lambda at: None, "nothing", "has no commit 'nothing'"),
     ],
 )
