@@ -61,6 +61,7 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     of_framework(parameters["framework"], steps.IMAGES)
     training.check(parameters["framework"], parameters, claims)
+    training.check_evaluated(parameters)
     if parameters["deploy"]:
         check_kind("deploy", parameters["deploy"])
         if claims is None:

@@ -56,6 +56,7 @@ def check(parameters: dict[str, Any], claims: Collection[str] | None = None) -> 
     early_stopping.read(parameters["early_stopping"])
     first, *others = _of_jobs(parameters, _trials(parameters))
     training.check(parameters["framework"], parameters | first, claims)
+    training.check_evaluated(parameters)
     for each in others:
         if each:
             training.trainings(parameters["framework"], parameters | each)

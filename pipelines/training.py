@@ -174,11 +174,15 @@ def check(
     secrets.check("webhook_secret", parameters["webhook_secret"])
     options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
     program = parameters["evaluation"].get("entrypoint", "")
-    if parameters["dataset_uri"] == NONE and not program:
+    check_program("evaluation.entrypoint", program, parameters, claims)
+    naming.check(parameters.get("model_factory", ""))
+    registry.check_name(parameters["model_name"])
+
+
+def check_evaluated(parameters: dict[str, Any]) -> None:
+    """Refuses a run that has to compare models and has nothing to do so with."""
+    if parameters["dataset_uri"] == NONE and "entrypoint" not in parameters["evaluation"]:
         raise InputError(
             f"dataset_uri {NONE!r}: there are no samples then to evaluate the model on; give a "
             """program that does, -p evaluation='{"entrypoint": "FILE.py"}'"""
         )
-    check_program("evaluation.entrypoint", program, parameters, claims)
-    naming.check(parameters.get("model_factory", ""))
-    registry.check_name(parameters["model_name"])

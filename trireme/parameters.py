@@ -72,7 +72,8 @@ PARAMETERS = {
         {},
         'Lists of values by name, a JSON object such as {"--width": [16, 32], "seed": [0, '
         "1]}: every combination is tried. A name is an option of the program, which comes after "
-        "args, or one of entrypoint, workers, processes_per_worker and seed. With search random "
+        "args, such as --width, --width= or Hydra's model.width, or one of entrypoint, workers, "
+        "processes_per_worker and seed. With search random "
         'or tpe a range may take the place of a list, such as {"low": 0.001, "high": 0.1, '
         '"log": true} or {"low": 16, "high": 128, "step": 16}. Without grid and trials learning '
         "rates of the reference classifier are tried.",

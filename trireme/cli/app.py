@@ -31,7 +31,7 @@ class _Commands(LazyGroup):
         "upload": Lazy(
             "compile:upload", "Upload the pipelines that have changed to Kubeflow or Argo."
         ),
-        "plan": Lazy("plan:plan", "Show what a run would create, request and cost; check it."),
+        "plan": Lazy("plan:app", "Show what a run would create, request and cost; check it."),
         "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
         "status": Lazy("runs:status", "Show a run and its steps."),
         "logs": Lazy("runs:logs", "Show what a run's steps print, each line with its step."),

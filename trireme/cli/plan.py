@@ -13,13 +13,17 @@ import typer
 from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
 from trireme.cli.job.description import described
 from trireme.cli.job.options import File, Operator
+from trireme.cli.lazy import application
 from trireme.cli.target import (
+    Data,
     Env,
     Param,
     Params,
-    PipelineName,
+    PipelineOrProgram,
     SecretEnv,
+    WithWords,
     Workspace,
+    asked,
     on_target,
     variables,
 )
@@ -33,14 +37,19 @@ if TYPE_CHECKING:
     from trireme.runner.cluster.checks import Finding
     from trireme.targets.base import Target
 
+app = application()
+
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluster.")]
 
 
+@app.command(cls=WithWords)
 @on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape"))
 def plan(
     target: "Target",
+    context: typer.Context,
     loading: dict[str, Any],
-    pipeline: PipelineName,
+    pipeline: PipelineOrProgram,
+    data: Data = "",
     param: Param = None,
     params: Params = None,
     env: Env = None,
@@ -50,13 +59,13 @@ def plan(
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
-    from trireme.compiling.loading import loaded, ready
+    from trireme.compiling.loading import ready
     from trireme.kubernetes import access, credentials
 
-    (chosen,) = loaded([pipeline], **loading)
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     there = target.cluster if has_cluster else None
-    given = chosen.given(param or [], params, variables(env, secret_env), there)
+    job = variables(env, secret_env)
+    chosen, given = asked(context, pipeline, loading, param, params, data, job, there)
     chosen, arguments = ready(chosen, given, target)
     cluster = target.cluster() if has_cluster else None
     known, is_known = _prices(cluster)

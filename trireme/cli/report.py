@@ -12,6 +12,7 @@ from trireme.cli.target import on_target
 from trireme.errors import InputError, TriremeError
 from trireme.plain import as_file_name
 from trireme.step_names import TRIAL, without_index
+from trireme.targets.meant import meant
 
 if TYPE_CHECKING:
     from trireme.report.picture import Picture, StepPicture
@@ -26,12 +27,12 @@ Output = Annotated[
 
 
 @on_target()
-def report(target: "Target", run: RunName, output: Output = None) -> None:
+def report(target: "Target", run: RunName = "", output: Output = None) -> None:
     """Write a picture of a run, also of one that failed or is under way: a page of HTML."""
     from trireme.files.whole_file import linked, write_whole
     from trireme.report import page
 
-    picture = _picture(target, run)
+    picture = _picture(target, meant(target, run))
     picture.close()
     name = f"{as_file_name(picture.name, 'run')}.html"
     file = output or Path(name)

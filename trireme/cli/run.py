@@ -8,12 +8,15 @@ import typer
 from trireme.cli.lazy import application
 from trireme.cli.target import (
     LOADING,
+    Data,
     Env,
     Param,
     Params,
-    PipelineName,
+    PipelineOrProgram,
     SecretEnv,
     Verbose,
+    WithWords,
+    asked,
     on_target,
     variables,
 )
@@ -26,13 +29,14 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(add_help_option=False)
+@app.command(cls=WithWords, add_help_option=False)
 @on_target(BUILD, loading=LOADING)
 def run(
     target: "Target",
     context: typer.Context,
     loading: dict[str, Any],
-    pipeline: PipelineName = "",
+    pipeline: PipelineOrProgram = "",
+    data: Data = "",
     param: Param = None,
     params: Params = None,
     env: Env = None,
@@ -45,7 +49,12 @@ def run(
         bool, typer.Option("--help", help="Show this help, or a pipeline's parameters, and exit.")
     ] = False,
 ) -> None:
-    """Run a pipeline on this machine or, with --target kfp or argo, on a cluster."""
+    """Run a pipeline or a training program here or, with --target kfp or argo, on a cluster.
+
+    trireme run train.py --data ./flowers -- --lr 0.01 --epochs 3
+
+    trireme run pytorch-training -p workers=2 --target kfp
+    """
     if wants_help:
         typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
         raise typer.Exit
@@ -58,11 +67,10 @@ def run(
 
     console = Console(sys.stdout, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
-        from trireme.compiling.loading import loaded, ready
+        from trireme.compiling.loading import ready
 
-        (chosen,) = loaded([pipeline], **loading)
-    there = None if target.is_here else target.cluster
-    given = chosen.given(param or [], params, variables(env, secret_env), there)
+        there, job = None if target.is_here else target.cluster, variables(env, secret_env)
+        chosen, given = asked(context, pipeline, loading, param, params, data, job, there)
     chosen, arguments = ready(chosen, given, target)
     name = chosen.name_of_a_run()
     raise typer.Exit(target.run(chosen, arguments, name, console, wait=not no_wait))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trireme.cli.target import Verbose, on_target
+from trireme.targets.meant import meant
 from trireme.terminal.tables import age, table
 
 if TYPE_CHECKING:
@@ -15,9 +16,15 @@ if TYPE_CHECKING:
 
 WIDTH = 80  # characters of a run's result in the list
 
+_RUN = (
+    "Its name, the beginning of it, or with kfp its id; MODEL@ALIAS for the run that a registered "
+    "model comes from; latest for the newest"
+)
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Name of the run; with kfp, or its id.")
+    str, typer.Argument(metavar="[RUN]", help=f"{_RUN}, which is the default.", show_default=False)
 ]
+# Who changes something says what: in a namespace of many, the newest may be another's.
+ChangedRun = Annotated[str, typer.Argument(metavar="RUN", help=f"{_RUN}.")]
 
 
 @on_target()
@@ -41,13 +48,13 @@ def list_runs(target: "Target") -> None:
 
 
 @on_target()
-def status(target: "Target", run: RunName) -> None:
+def status(target: "Target", run: RunName = "") -> None:
     """Show a run and its steps."""
     from trireme.targets.base import ENDED
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    found = target.find(run)
+    found = target.find(meant(target, run))
     console.heading(f"{found.name}: {found.state}, {found.seconds:.0f} s")
     if found.message:
         console.print(found.message)
@@ -64,7 +71,7 @@ def status(target: "Target", run: RunName) -> None:
 @on_target()
 def logs(
     target: "Target",
-    run: RunName,
+    run: RunName = "",
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow until the run ends.")
     ] = False,
@@ -76,23 +83,23 @@ def logs(
 
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
-            target.logs(run, step, StepLines(), follow=follow)
+            target.logs(meant(target, run), step, StepLines(), follow=follow)
     except Interrupted as interruption:  # the run goes on
         raise typer.Exit(128 + interruption.number) from None
 
 
 @on_target()
-def cancel(target: "Target", run: RunName) -> None:
+def cancel(target: "Target", run: ChangedRun) -> None:
     """Stop a run and keep its files."""
-    typer.echo(target.cancel(run))
+    typer.echo(target.cancel(meant(target, run)))
 
 
 @on_target()
-def resume(target: "Target", run: RunName, verbose: Verbose = False) -> None:
+def resume(target: "Target", run: ChangedRun, verbose: Verbose = False) -> None:
     """Resume a run that failed or was killed, from the steps that are not done."""
     from trireme.terminal.console import Console
 
-    raise typer.Exit(target.resume(run, Console(sys.stdout, verbose)))
+    raise typer.Exit(target.resume(meant(target, run), Console(sys.stdout, verbose)))
 
 
 @on_target()

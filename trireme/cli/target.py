@@ -4,13 +4,17 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from trireme.errors import InputError
 from trireme.targets import registry
 from trireme.targets.registry import CLUSTERS, REACH, TARGETS, Option
+
+if TYPE_CHECKING:
+    from trireme.pipeline.pipeline import Pipeline
 
 PipelineName = Annotated[
     str,
@@ -19,6 +23,17 @@ PipelineName = Annotated[
         help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; or YAML that kfp "
         "compiled.",
     ),
+]
+PipelineOrProgram = Annotated[
+    str,
+    typer.Argument(
+        metavar="PIPELINE",
+        help="A name, see 'trireme pipelines'; FILE.py or FILE.py:FUNCTION; YAML that kfp "
+        "compiled; or a training program, FILE.py.",
+    ),
+]
+Data = Annotated[
+    str, typer.Option(metavar="URI", help="The dataset: a path, a URI or @NAME of trireme.yaml.")
 ]
 Param = Annotated[
     list[str] | None,
@@ -117,6 +132,24 @@ Workspace = Annotated[
 ]
 
 
+class WithWords(TyperCommand):
+    """A command that takes the arguments of a training program after ``--``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keeps what comes after ``--`` for ``words``, and parses what comes before."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[WORDS] = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Returns what the usage line shows."""
+        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS]"]
+
+
+WORDS = "trireme.words"
+
+
 def on_target(
     *about: str,
     loading: Collection[str] = (),
@@ -195,6 +228,42 @@ def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, 
     return {
         field: dict(pair.split("=", 1) for pair in pairs) for field, pairs in given.items() if pairs
     }
+
+
+def asked(
+    context: typer.Context,
+    reference: str,
+    loading: Mapping[str, Any],
+    param: list[str] | None,
+    params: Path | None,
+    data: str,
+    job: dict[str, Any],
+    connect: Any,
+) -> "tuple[Pipeline, dict[str, Any]]":
+    """Returns the pipeline that a person wants, and the values that are given for it.
+
+    A training program is a pipeline with its folder as the code; the words after ``--`` are its
+    arguments.
+
+    Args:
+        job: What ``variables`` returns.
+        connect: See ``Pipeline.given``.
+    """
+    from trireme.compiling.loading import loaded
+    from trireme.pipeline.program import program_of
+
+    words = context.meta.get(WORDS)
+    given: dict[str, Any] = {}
+    if program := program_of(reference, data):
+        reference, given, job = program.pipeline, program.parameters, program.job | job
+    (chosen,) = loaded([reference], **loading)
+    pairs = [f"dataset{'' if data.startswith('@') else '_uri'}={data}"] if data else []
+    values = chosen.given([*pairs, *(param or [])], params, job, connect)
+    if words is not None:
+        if "args" in values:
+            raise InputError("the program's arguments are given twice: by args, and after --")
+        values |= chosen.accept({"args": words})
+    return chosen, given | values
 
 
 def _of_place(option: Option) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from trireme.cli.target import on_target
 from trireme.errors import InputError, TriremeError, exit_in_words
 from trireme.process import extras
 from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+from trireme.targets.meant import meant
 from trireme.text.say import say
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ Port = Annotated[
 
 
 @on_target()
-def tensorboard(target: "Target", run: RunName, port: Port = None) -> None:
+def tensorboard(target: "Target", run: RunName = "", port: Port = None) -> None:
     """Open TensorBoard with what the training program of a run has written for it."""
+    run = meant(target, run)
     show(f"run {run}", lambda folder: target.event_files(run, folder), port)
 
 

@@ -1,11 +1,13 @@
 """Check out a repository from the command line, as a container that runs before a program does.
 
-python -m trireme.code [--secret NAME] [--directory PATH] URL REVISION DESTINATION
+python -m trireme.code [--secret NAME] [--directory PATH] [--data-at PATH --data FOLDER] \
+    URL REVISION DESTINATION
 """
 
 import argparse
 from pathlib import Path
 
+from trireme.code.data_link import link
 from trireme.code.git import checkout
 from trireme.tracked_step import last_words
 
@@ -13,8 +15,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m trireme.code")
     parser.add_argument("--secret", default="")
     parser.add_argument("--directory", default="")
+    parser.add_argument("--data-at", default="")
+    parser.add_argument("--data", default="")
     parser.add_argument("url")
     parser.add_argument("revision")
     parser.add_argument("destination", type=Path)
+    given = vars(parser.parse_args())
+    at, data = given.pop("data_at"), given.pop("data")
     with last_words():
-        print(checkout(**vars(parser.parse_args())).commit)
+        found = checkout(**given)
+        if at:
+            link(Path(found.path), at, data)
+        print(found.commit)

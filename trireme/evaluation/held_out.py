@@ -35,6 +35,8 @@ class HeldOut(NamedTuple):
 
 def held_out(data: Path, split: str = TEST) -> HeldOut:
     """Returns a held-out split of a dataset."""
+    if not any(data.iterdir()):
+        raise NotLoadable("the run has no dataset, and no program that evaluates its model")
     inputs, labels = splits.load(data, split, NotLoadable)
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
         counts = [array.shape[0] if array.shape else "no" for array in (inputs, labels)]

@@ -3,8 +3,9 @@
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
+from trireme.code import data_link
 from trireme.errors import InputError
 from trireme.frameworks import DEFAULT, FRAMEWORKS
 from trireme.frameworks.base import Framework, Role
@@ -178,6 +179,10 @@ class TrainingJob(Resources):
 
     data_dir: AbsolutePath = "/workspace/data"
     """Directory of the dataset: DATA_DIR."""
+
+    data_at: Annotated[str, AfterValidator(data_link.check)] | None = None
+    """A path in the code that is to be a link to DATA_DIR, for a program that looks for its data
+    there, such as data; of code that is checked out for the job or by a pipeline."""
 
     checkpoint_dir: AbsolutePath = "/workspace/checkpoints"
     """Directory of the checkpoints, which should be on a volume: CHECKPOINT_DIR."""

@@ -20,6 +20,7 @@ import trireme
 from trireme import plugins
 from trireme.errors import InputError, TriremeError, first_line
 from trireme.pipeline.pipeline import Pipeline
+from trireme.pipeline.program import is_program
 from trireme.step_names import ONCE
 from trireme.text import yaml_text
 
@@ -106,13 +107,11 @@ def _of_file(
 
 def _refuse_other_programs(file: Path, reference: str) -> None:
     """Refuses a program without a pipeline, which would do its work when it is imported."""
-    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
-        if "pipeline" in (getattr(node, each, "") for each in ("id", "attr", "name", "asname")):
-            return
-    raise InputError(
-        f"{reference}: it has no function with @dsl.pipeline; to train with it: trireme run "
-        f"pytorch-training -p code_url=FOLDER -p entrypoint={file.name}"
-    )
+    if is_program(file):
+        raise InputError(
+            f"{reference}: it has no function with @dsl.pipeline; to train with it: trireme run "
+            f"{reference}"
+        )
 
 
 def _of_function(graph: Any) -> Pipeline:

@@ -3,6 +3,7 @@
 import difflib
 import json
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,9 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 }
 """Python types and words for kfp's parameter types."""
 
+AS_WORDS = ("args", "requirements")
+"""Lists of texts that may be written as the words of a command line are."""
+
 SIZE_LIMIT = 100_000  # bytes; kfp hands them over as one argument, which Linux keeps to 128 KiB
 
 Check = Callable[[dict[str, Any], Collection[str] | None], None]
@@ -60,6 +64,8 @@ class Parameter:
             return text
         if self.type == "BOOLEAN" and text in ("True", "False"):  # as Python has them
             return text == "True"
+        if self.name in AS_WORDS and not text.lstrip().startswith("["):
+            return self._words(text)
         try:
             value = json_values.read(text)
         except json_values.GivenTwiceError as error:
@@ -67,6 +73,12 @@ class Parameter:
         except (ValueError, RecursionError):
             raise self._wrong(text) from None
         return self.accept(value)
+
+    def _words(self, text: str) -> list[str]:
+        try:
+            return shlex.split(text)
+        except ValueError as error:
+            raise InputError(f"parameter {self.name}: {text!r}: {error}") from None
 
     def accept(self, value: Any) -> Any:
         """Returns a value, refused if of another type."""

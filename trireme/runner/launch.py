@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from trireme.code import data_link
 from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
 from trireme.files import event_files as events
@@ -77,6 +78,8 @@ def train(
             raise InputError(
                 f"{name} {program!r} does not exist in the repository that was checked out"
             )
+    if job.data_at:
+        data_link.link(Path(job.code_dir), job.data_at, job.data_dir)
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)

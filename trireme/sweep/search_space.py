@@ -66,17 +66,26 @@ class Trial(NamedTuple):
 
     @property
     def options(self) -> list[str]:
-        """What the program gets as arguments, after all others: ``true`` is an option alone."""
+        """What the program gets as arguments, after all others, in the form of the name.
+
+        ``--width`` comes before its value, alone where that is true and not at all where it is
+        false; ``--width=`` and Hydra's ``model.width`` and ``+width`` are one word with it.
+        """
         given: list[str] = []
         for name, value in self.values.items():
-            if name.startswith("-") and value is not False:
-                given += [name] if value is True else [name, str(value)]
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if name.endswith("="):
+                given.append(f"{name}{text}")
+            elif not name.startswith("-") and is_option(name):
+                given.append(f"{name}={text}")
+            elif name.startswith("-") and value is not False:
+                given += [name] if value is True else [name, text]
         return given
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the job."""
-        return {name: value for name, value in self.values.items() if not name.startswith("-")}
+        return {name: value for name, value in self.values.items() if not is_option(name)}
 
     @property
     def words(self) -> str:
@@ -159,7 +168,7 @@ def extremes(found: Space) -> list[dict[str, Any]]:
     ends = {
         name: [values.low, values.high] if isinstance(values, Range) else sorted(values, key=_size)
         for name, values in found.items()
-        if not name.startswith("-")
+        if not is_option(name)
     }
     most = max(map(len, ends.values()), default=1)
     return [
@@ -276,12 +285,17 @@ def _check(name: str, value: Any) -> None:
         raise InputError(f"grid and trials: {name!r} {value!r} must not hold a NUL character")
 
 
+def is_option(name: str) -> bool:
+    """Tells whether a name is the program's own, and no parameter of the job."""
+    return name.startswith(("-", "+")) or name.endswith("=") or "." in name
+
+
 def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise InputError(f"grid and trials: the name {name!r} is not a string")
     varied = [one for one in VARIED if one != "args"]
-    if not name.startswith("-") and name not in varied:
+    if not is_option(name) and name not in varied:
         raise InputError(
-            f"grid and trials: {name!r} must be an option of the program, such as --width, or one "
-            f"of {', '.join(varied)}"
+            f"grid and trials: {name!r} must be an option of the program, such as --width, "
+            f"--width= or model.width, or one of {', '.join(varied)}"
         )

@@ -123,6 +123,12 @@ def read(wanted: str) -> Lineage:
     )
 
 
+@_refusals_explained()
+def name_of_whole(run_id: str) -> str:
+    """Returns the name of the run of a pipeline that a run is a part of."""
+    return str(client.whole(client.get_run(run_id)).info.run_name)
+
+
 def this_machine() -> dict[str, str]:
     """Returns what a run here would compute with."""
     return _versions(sys.version.split()[0], machine.cpu(), machine.packages())

@@ -24,6 +24,13 @@ def test_every_combination_of_the_grid_and_what_is_listed_is_tried():
     assert [trial.number for trial in found] == [0, 1, 2, 3, 4]
 
 
+def test_options_have_the_form_of_their_names():
+    values = {"--rate=": 0.5, "lr=": 1, "model.width": 32, "+fp16": True, "--fast=": False}
+    trial = Trial(0, values | {"seed": 1})
+    assert trial.options == ["--rate=0.5", "lr=1", "model.width=32", "+fp16=true", "--fast=false"]
+    assert trial.parameters == {"seed": 1}
+
+
 def test_values_become_options_of_the_program_or_parameters_of_the_job():
     # kfp hands on whole numbers in an object as floats.
     values = {

@@ -40,6 +40,8 @@ def described(
         is_theirs = bool(workspace) and saved.is_mlflow_of_the_repository(workspace)
         logins.check_tracking(fields, connect, is_theirs)
     job = TrainingJob.create(**reading.merged(fields, given))
+    if job.data_at and not job.code:
+        raise InputError(f"data_at {job.data_at!r}: needs code, a copy of which has the link")
     if "name" in job.model_fields_set:
         return job
     # Two jobs that nobody named are two jobs.

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from trireme.code.data_link import link
 from trireme.code.git import checkout
 from trireme.data.description import check_here
 from trireme.data.staging import cache_of, stage
@@ -45,6 +46,8 @@ def provision(job: TrainingJob, directory: Path) -> TrainingJob:
         check_here(job.dataset)
         staged = stage(job.dataset, directory / "data", cache_of(directory))
         places["data_dir"] = staged.path
+    if job.data_at:
+        link(Path(places["code_dir"]), job.data_at, places.get("data_dir", job.data_dir))
     for name in ("data_dir", "checkpoint_dir", "model_dir"):
         _make(name, Path(places.get(name, getattr(job, name))))
     return job.model_copy(update=places | {"code": None, "dataset": None})

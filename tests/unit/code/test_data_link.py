@@ -1,0 +1,61 @@
+"""A link in the code to the dataset."""
+
+import subprocess
+import sys
+
+import pytest
+
+from trireme.code.data_link import link
+from trireme.errors import InputError
+from trireme.job.job import TrainingJob
+
+
+@pytest.fixture
+def places(tmp_path):
+    code, data = tmp_path / "code", tmp_path / "dataset"
+    code.mkdir()
+    data.mkdir()
+    (data / "a.csv").write_text("1")
+    return code, str(data)
+
+
+def test_a_program_finds_its_data_where_it_looks(places):
+    code, data = places
+    for _ in range(2):
+        link(code, "input/data", data)
+    assert (code / "input/data/a.csv").read_text() == "1"
+
+
+def test_a_folder_that_only_git_needs_makes_room(places):
+    code, data = places
+    (code / "data/train").mkdir(parents=True)
+    (code / "data/train/.gitkeep").touch()
+    link(code, "data", data)
+    assert [file.name for file in (code / "data").iterdir()] == ["a.csv"]
+
+
+def test_files_of_the_code_are_never_hidden(places):
+    code, data = places
+    (code / "data").mkdir()
+    (code / "data/sample.csv").touch()
+    with pytest.raises(InputError, match="data_at 'data': the code has files there"):
+        link(code, "data", data)
+    (code / "other").symlink_to("data")
+    with pytest.raises(InputError, match="data_at 'other': the code has files there"):
+        link(code, "other", data)
+
+
+@pytest.mark.parametrize("at", ["", "/data", "../data", ".git/data", "a\0b"])
+def test_it_stays_in_the_code(at):
+    with pytest.raises(InputError, match=r"data_at .*: must be a path inside the code"):
+        TrainingJob.create(name="a", image="i", entrypoint="train.py", data_at=at)
+
+
+def test_the_container_that_fetches_the_code_makes_it(make_repository, tmp_path, places):
+    _, data = places
+    made = make_repository("origin")
+    (made.directory / "train.py").touch()
+    command = [sys.executable, "-m", "trireme.code", "--data-at=data", f"--data={data}"]
+    words = [str(made.directory), "", str(tmp_path / "there")]
+    subprocess.run([*command, *words], check=True, cwd=tmp_path)
+    assert str((tmp_path / "there" / "data").readlink()) == data

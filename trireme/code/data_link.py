@@ -1,0 +1,35 @@
+"""A link in the code to the dataset, where a program looks for it."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from trireme.errors import InputError
+
+
+def check(at: str) -> str:
+    """Returns a path inside the code, or raises ValueError."""
+    parts = PurePosixPath(at).parts
+    if not parts or "\0" in at or at.startswith("/") or {"..", ".git"} & set(parts):
+        raise ValueError("must be a path inside the code, such as data")
+    return str(PurePosixPath(at))
+
+
+def link(code: Path, at: str, data: str) -> None:
+    """Makes a path in the code lead to the dataset; it may be there as a folder without files."""
+    place = code / at
+    if place.is_dir() and not place.is_symlink() and not _has_files(place):
+        shutil.rmtree(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # of a trial that begins at the same moment
+        place.symlink_to(data)
+    if not place.is_symlink() or str(place.readlink()) != data:
+        raise InputError(
+            f"data_at {at!r}: the code has files there, which would hide the dataset; name another "
+            "place, or remove them from the repository"
+        )
+
+
+def _has_files(folder: Path) -> bool:
+    """Tells whether a folder has files besides those that keep it in git."""
+    return any(file.name not in (".gitkeep", ".gitignore") for file in folder.rglob("*"))

@@ -1,0 +1,48 @@
+"""The run that a person means: the newest, one by the beginning of its name, or that of a model."""
+
+import re
+from typing import Any
+
+from trireme.errors import InputError
+from trireme.targets.base import Target
+
+LATEST = "latest"
+
+_WHOLE = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What we and Kubeflow give: a name or an id, which the place is not asked for its runs for."""
+
+FEW = 5  # names that an error lists
+
+
+def meant(target: Target[Any], word: str) -> str:
+    """Returns what a run is found by.
+
+    Args:
+        word: A name, an id, or the beginning of either; MODEL@ALIAS for the run that a registered
+            model comes from; empty or ``latest`` for the newest.
+    """
+    if "@" in word:
+        return _of_model(word)
+    if _WHOLE.fullmatch(word):
+        return word
+    runs = target.latest()
+    if word in ("", LATEST):
+        if not runs:
+            raise InputError(target.no_runs())
+        return str(runs[0].key)
+    if any(word in (run.name, run.id) for run in runs):
+        return word
+    found = [run for run in runs if run.name.startswith(word) or run.id.startswith(word)]
+    if len(found) > 1:
+        names = ", ".join(run.name for run in found[:FEW])
+        more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+        raise InputError(f"{word!r} is the beginning of {len(found)} runs: {names}{more}")
+    return str(found[0].key) if found else word
+
+
+def _of_model(word: str) -> str:
+    from trireme.deployment import model_version
+    from trireme.tracking import lineage
+
+    version = model_version.find(word)
+    return lineage.name_of_whole(version.run_id)
