@@ -13,6 +13,19 @@ pytestmark = pytest.mark.slow
 STRANGE = ["$(HOME)", "$$", "a b", '"', "'", "\\n", "é{{x}}", "", "*", "$(DATA_DIR)"]
 
 
+PLAIN = """\
+import argparse, json, os
+import numpy as np
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--tag")
+given = vars(parser.parse_args())
+rows = len(np.load("input/test.npz")["x"])
+with open(os.path.join(os.environ["MODEL_DIR"], "model.json"), "w") as file:
+    json.dump(given | {"rows": rows}, file)
+"""
+
+
 @pytest.fixture
 def points(tmp_path):
     """Points on two sides of a line: what the script trains on, and what it is held to."""
@@ -26,6 +39,22 @@ def points(tmp_path):
     )
     np.savez(directory / "test.npz", x=x[300:], y=y[300:])
     return directory
+
+
+def test_a_script_is_started_in_one_line_from_where_it_lies(trireme, points, tmp_path, monkeypatch):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(PLAIN)
+    (project / ".gitignore").write_text("input/\n")
+    points.rename(project / "input")
+    words = ("run", "train.py", "--data", "./input", "--", "--lr", "0.01", "--tag", "a b")
+    monkeypatch.chdir(project)
+    result = trireme.call(*words)
+    assert result.returncode == 0, result.stderr
+    model = trireme.run_directory() / "workspace" / "model"
+    assert json.loads((model / "model.json").read_text()) == {"lr": 0.01, "tag": "a b", "rows": 100}
+    assert trireme.call("status").stdout.startswith("pytorch-training-")
+    assert trireme.call("cancel", "latest").returncode == 2  # it has ended
 
 
 def test_an_unmodified_torchrun_script_trains_is_evaluated_and_exported(

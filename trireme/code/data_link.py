@@ -32,4 +32,5 @@ def link(code: Path, at: str, data: str) -> None:
 
 def _has_files(folder: Path) -> bool:
     """Tells whether a folder has files besides those that keep it in git."""
-    return any(file.name not in (".gitkeep", ".gitignore") for file in folder.rglob("*"))
+    kept = (".gitkeep", ".gitignore")
+    return any(file.name not in kept and not file.is_dir() for file in folder.rglob("*"))
