@@ -198,9 +198,9 @@ def test_a_better_model_takes_the_place_of_the_champion(trireme, trireme_type, t
     assert "classifier, version 2, champion" in result.stdout
     assert later.client.get_registered_model("classifier").aliases == {"champion": 2}
     (parent, *_) = later.parents()
-    assert parent.data.tags["champion"].startswith("better: +")
+    assert parent.data.tags["champion"].startswith("better than the champion: +")
     report = (later.run_directory() / "workspace" / "report.html").read_text()
-    assert "against champion version 1" in report
+    assert "against version 1" in report
     version = later.client.get_model_version("classifier", "2")
     assert version.tags["champion.before"] == "1"
     assert int(version.tags["weights"]) > 1000

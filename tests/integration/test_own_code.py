@@ -41,15 +41,14 @@ def points(tmp_path):
     return directory
 
 
-def test_a_script_is_started_in_one_line_from_where_it_lies(trireme, points, tmp_path, monkeypatch):
+def test_a_script_is_started_in_one_line_from_where_it_lies(trireme, points, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "train.py").write_text(PLAIN)
     (project / ".gitignore").write_text("input/\n")
     points.rename(project / "input")
-    words = ("run", "train.py", "--data", "./input", "--", "--lr", "0.01", "--tag", "a b")
-    monkeypatch.chdir(project)
-    result = trireme.call(*words)
+    words = ("--data", str(project / "input"), "--", "--lr", "0.01", "--tag", "a b")
+    result = trireme.call("run", str(project / "train.py"), *words)
     assert result.returncode == 0, result.stderr
     model = trireme.run_directory() / "workspace" / "model"
     assert json.loads((model / "model.json").read_text()) == {"lr": 0.01, "tag": "a b", "rows": 100}

@@ -41,6 +41,9 @@ class _Commands(LazyGroup):
         "retry": Lazy("runs:resume", "The name of resume in 0.1.", is_hidden=True),
         "sync": Lazy("runs:sync", "Bring to MLflow what it lacks of runs that have ended."),
         "prune": Lazy("prune:prune", "Remove old runs, and what no run uses any more."),
+        "models": Lazy(
+            "registry:models", "List registered models, or the versions of one, and the champion."
+        ),
         "promote": Lazy("registry:promote", "Make a version of a registered model its champion."),
         "rollback": Lazy("registry:rollback", "Make the previous champion the champion again."),
         "reproduce": Lazy(

@@ -1,8 +1,13 @@
-"""The command line of the model registry: ``trireme promote`` and ``trireme rollback``."""
+"""The command line of the model registry: ``trireme models``, ``promote`` and ``rollback``."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from trireme.terminal.tables import age, table
+
+if TYPE_CHECKING:
+    from trireme.deployment.registered import Version
 
 ServedModel = Annotated[
     str,
@@ -12,6 +17,49 @@ ServedModel = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The registered model.")]
+
+
+def models(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]", help="Show the versions of this one.", show_default=False
+        ),
+    ] = "",
+) -> None:
+    """List the registered models with their champions, or the versions of one."""
+    from trireme.deployment import registered
+    from trireme.tracking.registry import CHAMPION
+
+    found = registered.versions(model)
+    if not found:
+        typer.echo(
+            "no registered models yet; a run registers one with -p model_name=NAME", err=True
+        )
+        return
+    if model:
+        head = ["VERSION", "ALIAS", "METRIC", "AGE", "CHAMPION FOR", "RUN"]
+        rows = [
+            [each.number, ", ".join(each.aliases), each.metric, age(each.created), _since(each)]
+            for each in found
+        ]
+        runs = [each.run for each in found]
+        table(head, ([*row, run] for row, run in zip(rows, runs, strict=True)))
+        return
+    head = ["MODEL", "VERSIONS", "CHAMPION", "METRIC", "FOR", "RUN"]
+    rows = []
+    for name in dict.fromkeys(each.model for each in found):
+        own = [each for each in found if each.model == name]
+        champion = next((each for each in own if CHAMPION in each.aliases), None)
+        about = (
+            [champion.number, champion.metric, _since(champion), champion.run] if champion else []
+        )
+        rows.append([name, len(own), *(about or ["none", "", "", ""])])
+    table(head, rows)
+
+
+def _since(version: "Version") -> str:
+    return age(version.since) if version.since else ""
 
 
 def promote(

@@ -65,7 +65,7 @@ def find(text: str) -> ModelVersion:
         raise InputError(f"model {text!r}: must be MODEL, MODEL@ALIAS or MODEL/VERSION")
     name, alias, number = form.groups(default="")
     uri = store.use()
-    with _said_in_a_sentence(uri):
+    with said_in_a_sentence(uri):
         from mlflow import MlflowClient
 
         return _found(MlflowClient(), text, name, alias, number)
@@ -117,7 +117,7 @@ def storage_uri(model: ModelVersion) -> str:
     """Returns where a version's files are."""
     import mlflow
 
-    with _said_in_a_sentence(mlflow.get_tracking_uri()):
+    with said_in_a_sentence(mlflow.get_tracking_uri()):
         client = mlflow.MlflowClient()
         return str(client.get_model_version_download_uri(model.name, model.version))
 
@@ -126,13 +126,14 @@ def example_file(model: ModelVersion) -> str:
     """Returns the name of the file that holds a request among a version's files; or nothing."""
     import mlflow
 
-    with _said_in_a_sentence(mlflow.get_tracking_uri()):
+    with said_in_a_sentence(mlflow.get_tracking_uri()):
         example = mlflow.models.get_model_info(model.uri).saved_input_example_info or {}
     return str(example.get("serving_input_path", ""))
 
 
 @contextmanager
-def _said_in_a_sentence(uri: str) -> Iterator[None]:
+def said_in_a_sentence(uri: str) -> Iterator[None]:
+    """Says in one sentence what MLflow answers that is no good."""
     try:
         yield
     except TriremeError:

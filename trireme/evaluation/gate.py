@@ -9,6 +9,7 @@ from trireme.evaluation.bootstrap import paired_interval, resampled
 from trireme.evaluation.figure_names import words
 from trireme.evaluation.figures import Evaluation, Score
 from trireme.evaluation.options import MIN_ACCURACY, Gate
+from trireme.tracking.registry import NO_CHAMPION
 
 KNOWN = 12  # figures that are named when another is asked for
 
@@ -25,6 +26,7 @@ class Comparison(NamedTuple):
         recall_gain: By class, how much more of its recall the model has; empty where there are
             no classes.
         weights_saved: How many weights fewer it has; 0 where that is not known.
+        samples: How many held-out samples both have answered.
     """
 
     version: str
@@ -34,6 +36,7 @@ class Comparison(NamedTuple):
     between: tuple[float, float]
     recall_gain: dict[str, float]
     weights_saved: int
+    samples: int
 
     @property
     def champion_shown(self) -> float:
@@ -117,13 +120,14 @@ def compare(
         between=paired_interval(by_sample, resampled(by_sample), 2 * gate.confidence - 1),
         recall_gain=recall_gain,
         weights_saved=weights_saved,
+        samples=len(by_sample),
     )
 
 
 def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
     """Tells whether a model becomes the champion, and why in one sentence."""
     if comparison is None:
-        return True, "there is no champion to compare it with"
+        return True, NO_CHAMPION
     against = _against(comparison)
     losses = comparison.recall_gain
     worst = min(losses, key=lambda name: losses[name], default="")
@@ -131,17 +135,35 @@ def judge(comparison: Comparison | None, gate: Gate) -> tuple[bool, str]:
         return False, f"{against}, but class {worst} loses {-100 * losses[worst]:.2f} points"
     low, high = comparison.between
     if low > gate.better_by:
-        return True, f"better: {against}"
+        return True, f"better than the champion: {against}"
     saves = comparison.weights_saved > 0
     if gate.tolerance is not None and saves and low >= -gate.tolerance:
         return True, f"smaller by {comparison.weights_saved:,} weights: {against}"
-    margin = "better"
-    if gate.better_by:
-        shown = abs(comparison.score.factor) * gate.better_by
-        margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
     if high < 0:
-        return False, f"worse: {against}"
-    return False, f"not surely {margin}: {against}"
+        return False, f"worse than the champion: {against}"
+    return False, f"{_not_surely(comparison, gate.better_by)}: {against}"
+
+
+def _not_surely(comparison: Comparison, better_by: float) -> str:
+    """Says what a comparison is that leaves open which model is better, and what would tell."""
+    margin = "better"
+    if better_by:
+        shown = abs(comparison.score.factor) * better_by
+        margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
+    beyond = comparison.gain - better_by
+    if beyond <= 0:
+        return "as good as the champion" if not better_by else f"not {margin} than the champion"
+    # What a mean is between shrinks with the root of the number of samples.
+    needed = comparison.samples * ((comparison.gain - comparison.between[0]) / beyond) ** 2
+    return (
+        f"perhaps {margin} than the champion, not surely; {_about(needed)} held-out samples would "
+        "tell"
+    )
+
+
+def _about(count: float) -> str:
+    """Returns a count as a person says it, by its first two digits."""
+    return f"about {float(f'{count:.2g}'):,.0f}"
 
 
 def _against(comparison: Comparison) -> str:
@@ -151,4 +173,4 @@ def _against(comparison: Comparison) -> str:
     digits = "+.2f" if is_share else "+.4g"
     gain, low, high = (f"{value:{digits}}" for value in (factor * comparison.gain, *ends))
     what = " ".join(filter(None, [gain, unit, "" if is_share else f"of {name}"]))
-    return f"{what} against champion version {comparison.version} ({low} to {high})"
+    return f"{what} against version {comparison.version} ({low} to {high})"

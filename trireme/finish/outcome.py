@@ -11,11 +11,18 @@ from trireme.evaluation.figure_names import words
 from trireme.files.home import in_a_pod
 from trireme.observers.advice import TAG as ADVICE
 from trireme.tracking import environment, journal, store
+from trireme.tracking.registry import CHALLENGER, CHAMPION, NO_CHAMPION
 
 NOT_EXPORTED = "not exported"
 """What the result of evaluate begins with where its gate has refused the model."""
 
 HELD_OUT = "on held-out samples"
+
+NEXT = {
+    CHAMPION: "trireme serve {model}",
+    CHALLENGER: "trireme models {model}; trireme promote {model} {version} takes it all the same",
+}
+"""What a person may do with a model, by what it is now."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,10 @@ def facts(workspace: Path) -> dict[str, str]:
         found["Advice"] = lines[0] + more
     if registered := journal.registered(workspace):
         found["Registered"] = "{model}, version {version}, {alias}".format(**registered)
+        against = registered.get("late") or said.get("champion", "")
+        if against and against != NO_CHAMPION:
+            found["Champion"] = against
+        found["Next"] = NEXT[registered["alias"]].format(**registered)
         if (form := journal.summary_of(workspace, "export")).startswith("kept as plain"):
             way_out = "save an MLflow model, or name model_factory=module:_load_pyfunc"
             found["Form"] = f"{form}; {way_out}"

@@ -10,6 +10,7 @@ from trireme.code import shadow, snapshot
 from trireme.code import url as urls
 from trireme.data.uri import NONE
 
+_PIPELINES_OF_THEIR_OWN = {"transformers", "diffusers", "optimum", "sklearn", "spacy"}
 _TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 _KERAS_BACKEND = re.compile(rb"KERAS_BACKEND\W{1,8}(torch|jax)\b")
 
@@ -64,23 +65,14 @@ def is_program(file: Path) -> bool:
         SyntaxError: It is no Python.
     """
     tree = ast.parse(file.read_bytes(), str(file))
-    is_of_kfp = bool({"kfp", "trireme"} & _imported(tree))
-    decorators = {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        for decorator in node.decorator_list
-        for name in _names(decorator)
-    }
-    return "pipeline" not in (_names(tree) if is_of_kfp else decorators)
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {
+    names = {
         getattr(node, each, "")
         for node in ast.walk(tree)
         for each in ("id", "attr", "name", "asname")
     }
+    imported = _imported(tree)
+    is_of_others = bool(imported & _PIPELINES_OF_THEIR_OWN) and not imported & {"kfp", "trireme"}
+    return "pipeline" not in names or is_of_others
 
 
 def _folder(file: Path) -> Path:

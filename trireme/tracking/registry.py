@@ -24,8 +24,17 @@ from trireme.tracking.client import client, patiently
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 
+NO_CHAMPION = "there is no champion to compare it with"
+"""What is said of the first model."""
+
 BEFORE = "champion.before"
 """The tag of a champion with the version whose place it took; empty where there was none."""
+
+SINCE = "champion.since"
+"""The tag of a champion with when it became one, in seconds since the epoch."""
+
+RUN_NAME = "pipeline_run.name"
+"""The tag of a version with the name of the run that it comes from."""
 
 LOCK = "Held for a moment by whoever changes the champion: "
 """How the description of a lock begins, before the id of its holder."""
@@ -126,6 +135,7 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
             )
         if before != version:
             client.set_model_version_tag(name, version, BEFORE, before)
+            client.set_model_version_tag(name, version, SINCE, f"{time.time():.0f}")
             check_lock()
             client.set_registered_model_alias(name, CHAMPION, version)
         _retire_challenger(name, version)
@@ -145,6 +155,7 @@ def rollback(name: str) -> tuple[str, str]:
                 "back to"
             )
         _must_exist(name, before)
+        client.set_model_version_tag(name, before, SINCE, f"{time.time():.0f}")
         check_lock()
         client.set_registered_model_alias(name, CHAMPION, before)
     return str(found.version), before

@@ -233,6 +233,7 @@ def _log_model(
     log_files = _log_package if "files" in files else _log_onnx
     uri = log_files(pipeline_run, **files)
     tags = tags | lineage | {"pipeline_run": run.pipeline_id}
+    tags[registry.RUN_NAME] = pipeline_run.info.run_name
 
     def find(client: "MlflowClient") -> Any:
         made = client.search_model_versions(f"run_id = '{run.pipeline_id}'")

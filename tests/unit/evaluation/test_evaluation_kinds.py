@@ -181,13 +181,15 @@ def test_the_gate_compares_by_what_a_kind_of_model_is_measured_by():
     comparison = compare(model, "3", champion.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert better
-    assert reason.startswith("better: -0.2") and "of mean absolute error" in reason
+    assert (
+        reason.startswith("better than the champion: -0.2") and "of mean absolute error" in reason
+    )
     low, high = comparison.between
     assert low < comparison.gain < high
     comparison = compare(champion, "3", model.scores, 0, gate)
     better, reason = judge(comparison, gate)
     assert not better
-    assert reason.startswith("worse: +0.2")
+    assert reason.startswith("worse than the champion: +0.2")
 
 
 @pytest.mark.parametrize("values", ["few", "many"])

@@ -1,5 +1,6 @@
 """trireme/evaluation/gate.py: what it takes to become the champion."""
 
+import re
 from math import comb
 
 import numpy as np
@@ -39,19 +40,26 @@ def test_without_a_champion_the_first_model_becomes_it():
 def test_the_same_model_again_does_not_become_the_champion():
     comparison, better, reason = against(*samples(0, 0, 350, 10))
     assert (comparison.gain, *comparison.between) == (0, 0, 0)
-    assert not better and "not surely better" in reason
+    assert not better and reason.startswith("as good as the champion: +0.00 points against")
 
 
-def test_a_gain_that_may_be_luck_is_not_enough():
-    comparison, better, _ = against(*samples(6, 4, 340, 10))
+def test_a_gain_that_may_be_luck_is_not_enough_and_what_would_tell_is_said():
+    comparison, better, reason = against(*samples(6, 4, 340, 10))
     assert comparison.gain > 0 and comparison.between[0] < 0
-    assert not better
+    assert not better and "perhaps better than the champion, not surely; about " in reason
+    needed = int(
+        re.search(r"about ([\d,]+) held-out samples would tell", reason)[1].replace(",", "")
+    )
+    assert 360 < needed < 360 * 20
+    more = needed / 360
+    both = [round(count * more) for count in (6, 4, 340, 10)]
+    assert against(*samples(*both))[0].between[0] == pytest.approx(0, abs=0.002)
 
 
 def test_a_sure_gain_is_enough():
     comparison, better, reason = against(*samples(20, 4, 326, 10))
     assert comparison.between[0] > 0 and better
-    assert "+4.44 points against champion version 3" in reason
+    assert "+4.44 points against version 3" in reason
 
 
 def test_a_worse_model_never_becomes_the_champion():

@@ -187,7 +187,7 @@ def test_what_is_wrong_in_a_file_that_is_imported_is_said_to_be_there(folder):
 
 def test_a_training_program_is_not_run_to_see_what_it_is(folder):
     (folder / "train.py").write_text("open('trained', 'w')  # no pipeline\n")
-    with pytest.raises(InputError, match=r"train\.py: it has no .* -p entrypoint=train\.py$"):
+    with pytest.raises(InputError, match=r"train\.py: it has no .*: trireme run train\.py$"):
         catalog.load("train.py")
     assert not (folder / "trained").exists()
 

@@ -29,3 +29,15 @@ def test_values_that_would_arrive_as_something_else_are_refused(value, said):
     with pytest.raises(InputError) as refusal:
         pipeline.complete(pipeline.accept(value))
     assert said in str(refusal.value)
+
+
+def test_arguments_and_packages_may_be_written_as_words():
+    pipeline = catalog.load("pytorch-training")
+    pairs = ["args=--lr 0.01 --text 'a b'", "requirements=requirements.txt accelerate>=1.2"]
+    assert pipeline.given(pairs, None) == {
+        "args": ["--lr", "0.01", "--text", "a b"],
+        "requirements": ["requirements.txt", "accelerate>=1.2"],
+    }
+    assert pipeline.given(['args=["--lr", 0.01]'], None) == {"args": ["--lr", 0.01]}
+    with pytest.raises(InputError, match=r"parameter args: .*: No closing quotation"):
+        pipeline.given(["args='a"], None)
