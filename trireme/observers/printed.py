@@ -324,8 +324,8 @@ class Reader:
         if not table.columns:
             name, *values = (cell for cell in cells if cell)
             found = {}
-            for number, value in enumerate(values):
-                called = name_of(f"{table.section}{name}") + (f"_{number}" if number else "")
+            for column, value in enumerate(values):
+                called = name_of(f"{table.section}{name}") + (f"_{column}" if column else "")
                 if not _is_other(called):
                     found[called] = float(value)
             return Reading(found, self.place.step) if found else None
