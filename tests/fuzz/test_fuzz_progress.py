@@ -1,13 +1,14 @@
-"""What programs print, of which progress is read: trireme/observers/progress.py."""
+"""What programs print, of which metrics and progress are read: trireme/observers/printed.py."""
 
 from pathlib import Path
 
 from fuzzing import changed_text, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.observers.progress import Reader
+from trireme.observers.printed import Reader
+from trireme.observers.progress import Course
 
-PRINTED = Path(__file__).parents[1] / "unit" / "printed"
+PRINTED = Path(__file__).parents[1] / "unit" / "observers" / "printed"
 LINES = [
     *(line for file in PRINTED.glob("*.txt") for line in file.read_text().splitlines()[-40:]),
     "epoch 3/10 loss 0.5",
@@ -20,10 +21,12 @@ LINES = [
 
 
 def read(lines):
-    reader = Reader()
+    course, reader = Course(), Reader()
     for number, line in enumerate(lines):
-        reader.read(line, number / 3)
-        now = reader.progress()
+        course.read(line, number / 3)
+        reading = reader.read(line)
+        assert all(reading.metrics) if reading else True
+        now = course.progress()
         assert now is None or now.share is None or 0 <= now.share <= 1
         assert now is None or len(now.words) < 200
 

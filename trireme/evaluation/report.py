@@ -3,6 +3,7 @@
 import base64
 import os
 import shutil
+import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +12,13 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from trireme.cost.table import in_words
-from trireme.evaluation import plots, progress
+from trireme.evaluation import plots
 from trireme.evaluation.figure_names import words
 from trireme.evaluation.figures import Chart, Evaluation, Worst
 from trireme.evaluation.gate import Judged
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.trials import results
+from trireme.observers.printed import RATE
 from trireme.pages import template
 from trireme.tracking import environment, journal, store
 
@@ -25,6 +27,8 @@ NAME = "report.html"
 
 EXPORTED = "<!-- exported -->"
 """Where in the page the exported files are listed, when there are any."""
+
+LINES = 4  # of what training has told, that are drawn
 
 TRIALS = 50  # of a sweep, the best first, that are listed
 
@@ -102,7 +106,8 @@ def _training(workspace: Path) -> dict[str, str]:
         seconds = said.get("replica_seconds", 0)
         found["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
     found |= _spent(workspace, said.get("currency", ""))
-    if rate := progress.throughput(workspace):
+    if rates := journal.curves(workspace, "train").get(RATE):
+        rate = statistics.median(rates.values())
         each = rate / max(said.get("world_size", 1), 1)
         found["Throughput"] = f"{rate:,.0f} samples/s, {each:,.0f} in each process"
     return found
@@ -146,8 +151,14 @@ def _run() -> dict[str, str]:
 def _charts(evaluation: Evaluation | None, workspace: Path) -> list[tuple[str, Markup]]:
     """Returns titles and pictures."""
     charts = []
-    if epochs := progress.read(workspace):
-        charts.append(Chart("Training", "epoch", "", epochs))
+    told = journal.curves(workspace, "train")
+    lines = {
+        name: ([float(step) for step in values], [*values.values()])
+        for name, values in told.items()
+        if len(values) > 1 and name != RATE
+    }
+    if lines:
+        charts.append(Chart("Training", "step", "", dict(list(lines.items())[:LINES])))
     if evaluation and evaluation.chart:
         charts.append(evaluation.chart)
     return [(chart.title, Markup(plots.draw(chart))) for chart in charts]

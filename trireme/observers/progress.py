@@ -1,80 +1,24 @@
 """Progress of a training, from what its program prints anyway.
 
-What is read: the bars of tqdm (Hugging Face, Lightning), rich (Lightning) and Keras, and lines such
-as ``epoch 3/10``, ``Epoch [3/10], Step [450/1000]``, ``Train Epoch: 1 [640/60000 (1%)]``,
-``| epoch   1 |   200/ 2983 batches |``, ``Epoch(train) [1][ 50/100]`` (MMEngine),
-``iteration      100/  500000`` (Megatron) and ``{'loss': 0.5, 'epoch': 1.2}``.
-Speed and time left come from our own clock.
+What a line says of it ``printed`` reads. Speed and time left come from our own clock.
 """
 
-import re
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from trireme.observers.base import Observer
-from trireme.plain import plain
+from trireme.observers.printed import Position, position, telling
 from trireme.progress import Progress
 from trireme.text.units import clock
 
-WIDTH = 1000  # characters of a line, or of the last state of a bar, that are looked at
 EVERY = 0.5  # seconds between two states that are passed on
 BURST = 2.0  # seconds in which lines may come that were printed before we began to read
 LOOKED = 20  # lines at most, of many that come together, that are looked at
 READ = 5  # of these, the last that tell progress
 SAMPLES = 30  # seconds over which speed is measured
 
-# What a line without has no progress to tell: most have none, and are looked at once.
-_TELLS = re.compile(r"\d[kMGTP]?\s{0,3}/\s{0,8}\d|poch|POCH|\d\s{1,3}(?:of|OF)\s{1,3}\d")
-
-_HINTS = ("/", "poch", "POCH", "of", "OF")  # which ``_TELLS`` cannot do without
-
-_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?(?-i:[kMGTP])?)"
-_TQDM = re.compile(rf"\d{{1,3}}%\|[^|]*\|\s*{_NUMBER}/{_NUMBER} \[([^\]]*)")
-_RICH = re.compile(rf"[━╸╺]{{3,}}\s+{_NUMBER}/{_NUMBER}\s")
-_KERAS = re.compile(rf"^\s*{_NUMBER}/{_NUMBER} (?:\[[=>.]+\]|[━╸╺]+|-) .*\d")
-_BRACKETS = re.compile(rf"\[\s*{_NUMBER}\s*/\s*{_NUMBER}\s*(\(\s*\d+(?:\.\d+)?%\s*\))?\s*\]")
-_STEPS = re.compile(
-    rf"\b(?:global[ _])?(?:step|iter|iteration|batch|update|round)s?\b(?:\s{{1,12}}|\W{{0,3}})"
-    rf"{_NUMBER}\s*(?:/|\bof\b)\s*{_NUMBER}",
-    re.IGNORECASE,
-)
-_COUNTED = re.compile(
-    rf"{_NUMBER}\s*/\s*{_NUMBER}\s+(?:steps|iterations|iters|batches|updates)\b", re.IGNORECASE
-)
-_EPOCH = re.compile(
-    r"\bepochs?\b(?:\(train\)\s{0,8})?\W{0,4}(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*%)(?:\s*(?:/|\bof\b)\s*(\d{1,9})\b)?",
-    re.IGNORECASE,
-)
-_TRAINS = re.compile(r"\b(?:train|fit|epoch(?!\((?:val|test)\)))", re.IGNORECASE)
-_OTHER = re.compile(
-    r"\b(?:val|valid|eval|test|predict|sanity|infer|generat|sampl|scor|comput|"
-    r"load|download|upload|sav|read|writ|fetch|extract|index|cach|compil|build|"
-    r"map|filter|token|pack|convert|prepar|preprocess|process|shard|resolv|running tokenizer)",
-    re.IGNORECASE,
-)
-_BYTES = re.compile(r"\d[kMGTP]?i?B/s")
-_POWERS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-
-
-class _Said(NamedTuple):
-    """What a line says.
-
-    Attributes:
-        is_training: Whether it says that these are steps of training.
-        is_over: Whether it tells figures of the epoch, which is over then.
-        is_aside: Whether the epoch is only mentioned among figures, as by Hugging Face.
-    """
-
-    epoch: float | None = None
-    epochs: int = 0
-    done: float = 0.0
-    total: float = 0.0
-    unit: str = "step"
-    is_training: bool = False
-    is_over: bool = False
-    is_aside: bool = False
+_HINTS = ("/", "poch", "POCH", "of", "OF", "Train: ")  # which a line that tells it has one of
 
 
 class _Bar:
@@ -88,8 +32,8 @@ class _Bar:
         return min(1.0, self.done / self.total)
 
 
-class Reader:
-    """Reads a program's lines, one after another."""
+class Course:
+    """The course of a training, by its program's lines, one after another."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
@@ -111,7 +55,7 @@ class Reader:
 
     def read(self, line: str, at: float) -> bool:
         """Takes in a line, printed at some point of time; returns whether it tells progress."""
-        said = _said(line)
+        said = position(line)
         if said is None or self._is_late(said):
             return False
         if said.epoch is not None:
@@ -141,13 +85,13 @@ class Reader:
             words.append(f"{clock(left + 0.5)} left")
         return Progress(share, ", ".join(words), left)
 
-    def _is_late(self, said: _Said) -> bool:
+    def _is_late(self, said: Position) -> bool:
         """Tells whether a line is of another process of the replica, which is not as far."""
         if self._epoch is None or said.epoch is None or said.is_aside or said.epoch >= self._epoch:
             return False
         return said.done > said.total / 2
 
-    def _take_epoch(self, said: _Said) -> None:
+    def _take_epoch(self, said: Position) -> None:
         if said.is_aside:
             self._aside = said.epoch
             return
@@ -167,7 +111,7 @@ class Reader:
         self._epoch, self._epochs = said.epoch, said.epochs or self._epochs
         self._is_over = said.is_over
 
-    def _takes_steps(self, said: _Said, at: float) -> bool:
+    def _takes_steps(self, said: Position, at: float) -> bool:
         """Takes in the steps of a line; returns whether they are the training's."""
         bar = self._bar
         if bar is None or (said.total != bar.total and said.is_training):
@@ -198,7 +142,7 @@ class Reader:
         self._samples.clear()
         return bar
 
-    def _begins_again(self, said: _Said, at: float) -> bool:
+    def _begins_again(self, said: Position, at: float) -> bool:
         """Takes in that there are fewer steps than before; returns whether it is a new epoch."""
         assert self._bar
         if said.done > self._bar.done / 2:
@@ -222,7 +166,7 @@ class Reader:
         done = self._epoch - self._begins_at + (1.0 if self._is_over else within)
         return max(0.0, min(1.0, done / epochs))
 
-    def _measure(self, said: _Said, at: float) -> None:
+    def _measure(self, said: Position, at: float) -> None:
         """Measures speed and the time that is left."""
         self._began = at if self._began is None else self._began
         is_burst = at < self._began + BURST
@@ -263,7 +207,7 @@ class Meter(Observer):
             leader: The name of the replica.
         """
         self._leader, self._keep = leader, keep
-        self._reader = Reader()
+        self._course = Course()
         self.progress: Progress | None = None
         self._at = 0.0
 
@@ -272,17 +216,17 @@ class Meter(Observer):
         if replica != self._leader:
             return
         now = time.monotonic()
-        told = [self._reader.read(line, now) for line in _telling(text)]
+        told = [self._course.read(line, now) for line in _telling(text)]
         if not any(told) or now < self._at + EVERY:
             return
         self._at = now
-        self._pass_on(self._reader.progress())
+        self._pass_on(self._course.progress())
 
     rewritten = lines
 
     def end(self, failure: BaseException | None) -> None:
         """Passes on how far it was at its end."""
-        self._pass_on(self._reader.progress(has_ended=True))
+        self._pass_on(self._course.progress(has_ended=True))
 
     def _pass_on(self, progress: Progress | None) -> None:
         if progress and progress != self.progress:
@@ -301,64 +245,10 @@ def _telling(text: str) -> list[str]:
         start = text.rfind("\n", 0, at) + 1
         after = text.find("\n", at)
         line = text[start : len(text) if after < 0 else after]
-        if _TELLS.search(line, max(0, len(line) - 4 * WIDTH)):
+        if telling(line):
             found.append(line)
         end = max(0, start - 1)
     return found[::-1]
-
-
-def _said(line: str) -> _Said | None:
-    """Returns what a line says of progress; ``None`` for nothing."""
-    text = line[-4 * WIDTH :].rstrip("\r\n\b ").rpartition("\r")[2][:WIDTH]
-    if not _TELLS.search(text):
-        return None
-    text = plain(text)
-    epoch = _EPOCH.search(text)
-    rest = text
-    if epoch:
-        rest = f"{text[: epoch.start()]}{' ' * len(epoch[0])}{text[epoch.end() :]}"
-    bar = _TQDM.search(rest)
-    if bar and _BYTES.search(bar[3]):
-        return None
-    steps = bar or _RICH.search(rest) or _KERAS.search(rest)
-    steps = steps or _STEPS.search(rest) or _BRACKETS.search(rest) or _COUNTED.search(rest)
-    before = text[: steps.start() if steps else epoch.start() if epoch else 0][-60:]
-    is_training = bool(_TRAINS.search(before)) or bool(epoch and not _is_aside(text, epoch))
-    if _OTHER.search(before) and not _TRAINS.search(before):
-        return None
-    said = _Said(is_training=is_training and bool(steps))
-    if steps:
-        total = _value(steps[2])
-        if not total or _value(steps[1]) > total:
-            return None
-        unit = "sample" if steps.re is _BRACKETS and steps[3] else "step"
-        said = said._replace(done=_value(steps[1]), total=total, unit=unit)
-        if bar and re.fullmatch(r"\W*epochs?\W*", text[: bar.start()], re.IGNORECASE):
-            # A bar of epochs around that of each epoch.
-            if said.done >= total:
-                return said._replace(total=0.0, epoch=total, epochs=int(total), is_over=True)
-            return said._replace(total=0.0, epoch=said.done + 1, epochs=int(total))
-    if epoch:
-        number, epochs = float(epoch[1]), int(epoch[2] or 0)
-        is_aside = _is_aside(text, epoch) and not epochs
-        is_first = not text[: epoch.start()].strip(" [(#*-=>")
-        if (epochs and number <= epochs) or (not epochs and (steps or is_first or is_aside)):
-            has_figures = bool(re.search(r"\d", text[epoch.end() :]))
-            said = said._replace(
-                epoch=number,
-                epochs=epochs,
-                is_over=not steps and has_figures,
-                is_aside=is_aside,
-            )
-    return said if said.total or said.epoch is not None else None
-
-
-def _is_aside(text: str, epoch: re.Match[str]) -> bool:
-    return text[: epoch.start()].endswith(("'", '"'))
-
-
-def _value(text: str) -> float:
-    return float(text.rstrip("kMGTP")) * _POWERS.get(text[-1], 1.0)
 
 
 def _percent(share: float) -> int:

@@ -99,14 +99,9 @@ def _step(run: "Run") -> StepPicture:
 def _bring(run_id: str, folder: Path) -> None:
     """Brings what a training has left beside its replicas' logs."""
     present = {each.path: each.file_size or 0 for each in client.list_artifacts(run_id)}
-    wanted = [name for name in (timeline.NAME, of_workspace.JOB, preflight.NAME) if name in present]
-    logs = client.list_artifacts(run_id, "logs") if "logs" in present else []
-    wanted += [log.path for log in logs if log.path.endswith("-0.log")]
-    sizes = present | {log.path: log.file_size or 0 for log in logs}
-    for path in wanted:
-        if sizes[path] <= of_workspace.SIZE_LIMIT:
-            file = Path(client.download_artifacts(run_id, path, str(folder)))
-            file.rename(folder / file.name)
+    for name in (timeline.NAME, of_workspace.JOB, preflight.NAME):
+        if name in present and present[name] <= of_workspace.SIZE_LIMIT:
+            client.download_artifacts(run_id, name, str(folder))
 
 
 def _curves(run_id: str, names: list[str]) -> dict[str, Curve]:

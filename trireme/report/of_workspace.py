@@ -1,12 +1,12 @@
 """The picture of a run from its folder on this machine: also of steps that are under way."""
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from trireme.errors import TriremeError
-from trireme.evaluation import progress
 from trireme.observers import timeline
 from trireme.observers.advice import TAG as ADVICE
 from trireme.observers.preflight import report as preflight
@@ -17,7 +17,7 @@ from trireme.tracking import journal
 JOB = "job.yaml"
 """The manifest of a training job, beside its replicas' logs."""
 
-SIZE_LIMIT = 16 << 20  # bytes of a manifest or log that is read
+SIZE_LIMIT = 16 << 20  # bytes of a manifest that is read
 
 
 def picture(name: str, workspace: Path, state: str) -> Picture:
@@ -52,18 +52,10 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
 
 
 def describe_training(found: StepPicture, folder: Path) -> None:
-    """Adds what the folder of a training job's logs tells of its replicas, and its curves."""
+    """Adds what the folder of a training job's logs tells of its replicas."""
     found.replicas = timeline.read(folder / timeline.NAME)
     found.requested = requested_by(_manifest(folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)
-    for log in sorted(folder.glob("*-0.log")):
-        if log.stat().st_size > SIZE_LIMIT:
-            continue
-        with log.open(errors="replace") as lines:
-            figures = progress.parsed(lines)
-        if figures:
-            found.printed = {name: Curve(*line, "epoch") for name, line in figures.items()}
-            break
 
 
 def _step(workspace: Path, name: str) -> StepPicture:
@@ -81,6 +73,11 @@ def _step(workspace: Path, name: str) -> StepPicture:
             found.last_lines = str(record["error"].get("detail", ""))
         if Path(record.get("artifact", "")).name == timeline.NAME:
             folder = Path(record["artifact"]).parent
+    for called, values in journal.curves(workspace, name).items():
+        *_, last = values.values()
+        found.metrics = numbers({called: last}) | found.metrics
+        if len(values) > 1 and any(map(math.isfinite, values.values())):
+            found.told[called] = Curve([float(step) for step in values], [*values.values()])
     if folder and folder.is_dir():
         describe_training(found, folder)
     return found

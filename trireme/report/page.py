@@ -338,10 +338,10 @@ def _between(values: dict[str, float], words: Callable[[float], str]) -> str:
 def _charts(picture: Picture) -> Charts:
     """Returns the curves, those of one metric in one chart."""
     by_name: dict[str, dict[str, Curve]] = defaultdict(dict)
-    steps = [step for step in picture.steps.values() if step.curves or step.printed]
+    steps = [step for step in picture.steps.values() if step.curves or step.told]
     lines = {step.name: number for number, step in enumerate(steps[: curves.LINES])}
     for step in steps[: curves.LINES]:
-        for name, curve in (step.curves or step.printed).items():
+        for name, curve in (step.told | step.curves).items():
             by_name[name][step.name] = curve
     found = [
         Chart(

@@ -39,7 +39,7 @@ class StepPicture:
         last_lines: What its program, or its replica that failed, has printed last.
         advice: What to change in its training job, in lines.
         replicas: Those of its training job, by name.
-        printed: Curves by what its program has printed, which may be those of ``curves``.
+        told: Curves of what was read of its program, some of which may be those of ``curves``.
         requested: What each replica has asked for, by role in lower case.
         preflight: What its replicas have found before they trained, see
             ``trireme.observers.preflight.report``.
@@ -56,7 +56,7 @@ class StepPicture:
     params: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
-    printed: dict[str, Curve] = field(default_factory=dict)
+    told: dict[str, Curve] = field(default_factory=dict)
     replicas: dict[str, Life] = field(default_factory=dict)
     requested: dict[str, Amounts] = field(default_factory=dict)
     preflight: dict[str, Any] = field(default_factory=dict)

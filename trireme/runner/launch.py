@@ -5,15 +5,15 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from trireme.code import data_link
 from trireme.cost import prices
-from trireme.errors import InputError, JobFailed
+from trireme.errors import Cancelled, InputError, JobFailed
 from trireme.files import event_files as events
-from trireme.files import left_files
+from trireme.files import event_scalars, left_files
 from trireme.files.home import in_a_pod
 from trireme.files.whole_file import flush
 from trireme.job.job import TrainingJob
@@ -22,6 +22,7 @@ from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
+from trireme.observers.curves import Curves
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
 from trireme.observers.printing import LastWord, Logs, Printing
@@ -89,24 +90,33 @@ def train(
     bill = Bill(budget, prices.read())
     model = workspace / "model"
     last, run_job = LastWord(job.leader), _train_on_cluster if in_a_pod() else _train_locally
+    curves, has_time = Curves(job.leader, journal.log_points), False
     try:
         with contextlib.closing(LivePrinter()) as printer:
             shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
-            more = [shown, last, *observers, *installed_observers(job)]
+            more = [shown, last, curves, *observers, *installed_observers(job)]
             seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)
+        has_time = not isinstance(error, Cancelled)
         raise bill.explained(error) from None
     else:
         bill.charge(seconds)
         not_kept = _keep(Path(job.model_dir), model)
+        has_time = True
     finally:
+        if is_whole_run and curves.last:
+            last_of = {f"{journal.OF_TRAINING}{name}": value for name, value in curves.last.items()}
+            journal.log_total(last_of)
         checkpoints = Path(job.checkpoint_dir)
         places = [checkpoints / events.OF_CHECKPOINTS, checkpoints, Path(job.model_dir), model]
         # Trainings of a sweep share this one.
         places += [Path(job.code_dir)] if is_whole_run else []
-        for path, file in events.found(places, journal.began(workspace)).items():
+        files = events.found(places, journal.began(workspace))
+        for path, file in files.items():
             journal.log_artifact(file, str(PurePosixPath(journal.EVENTS, path.parent)))
+        if files and has_time:
+            _record_scalars(files, curves.last)
     if is_whole_run:
         journal.log_artifact(model, journal.MODEL)
     journal.summarize("; ".join(filter(None, [last.line, not_kept])))
@@ -194,6 +204,20 @@ def _record_findings(found: Findings) -> None:
         journal.log_tags(dict(found.tags))
     for sentence in found.words:
         say(sentence, sys.stdout)
+
+
+def _record_scalars(files: Mapping[Path, Path], known: Collection[str]) -> None:
+    """Records what event files have got, but for the metrics that are known from what is printed.
+
+    So a name has the values of one of them.
+    """
+    if not event_scalars.can_be_read():
+        many = f"{len(files)} event files are" if len(files) > 1 else "1 event file is"
+        say(f"{many} kept without curves, as tensorboard is not installed here", sys.stdout)
+        return
+    found = event_scalars.read(files)
+    if new := {name: points for name, points in found.items() if name not in known}:
+        journal.log_points(new)
 
 
 def _logs(job: TrainingJob, logs: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trireme.errors import JobFailed
 from trireme.observers.base import Job, Observer
-from trireme.plain import plain
+from trireme.observers.printed import Reader, name_of
 from trireme.strict_model import StrictModel
 from trireme.tracking import environment
 
@@ -25,10 +25,6 @@ MINIMIZED = ("loss", "error", "mse", "mae", "rmse", "perplexity")
 EVERY = 1.0  # seconds between two reports
 ASK_EVERY = 10.0  # seconds between two questions to MLflow
 PATIENCE = 10.0  # seconds that the last report may take
-WIDTH = 4000  # characters at the end of a line that are looked at
-
-# Atomic: of what is no number nothing is taken, as in 1.25s.
-_NUMBER = r"[-+]?(?>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 
 
 class EarlyStopping(StrictModel):
@@ -84,18 +80,22 @@ class Watch(Observer):
         """Why it is to be stopped, if it is."""
         self.leader = ""
         """The replica whose lines tell."""
+        called = name_of(how.metric)
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        name = re.escape(how.metric)
-        self._said = re.compile(rf"(?<![\w./-]){name}['\"]?\s*[:=\s]\s*({_NUMBER})(?!\w|[.,]\d)")
+        self._reader, self._name = Reader([called]), called
+        self._word = re.split(r"[_ /]", called)[-1]
 
     def lines(self, replica: str, text: str) -> None:
         """Takes in lines of the leading replica; of a progress bar, its last state."""
         if replica != self.leader:
             return
-        for line in text.split("\n") if self._how.metric in text else ():
-            if found := self._said.findall(plain(line[-WIDTH:])):
-                self._printed.append(float(found[-1]))
+        for line in text.split("\n"):
+            if self._word not in line.lower() and not self._reader.place.table:
+                continue  # most lines
+            found = self._reader.read(line)
+            if found and self._name in found.metrics:
+                self._printed.append(found.metrics[self._name])
                 self._has_printed = True
 
     @property

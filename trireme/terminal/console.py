@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
+from trireme.observers.printed import position
 from trireme.plain import plain
 from trireme.progress import Progress
 from trireme.terminal.engine_lines import KfpLines
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 BURST = 50  # lines that come together and are all looked at
 WIDTH = 300  # characters of a line that are shown while it is the latest
 
-_EPOCH = re.compile(r"\bepoch\W{0,3}(\d+)\s*(?:/|of)\s*(\d+)", re.IGNORECASE)
 _WARNING = "warning: "  # of the step itself; what programs print begins with their replica
 _REPLICA = re.compile(r"\[(?:master|chief|launcher|worker)-0\] (.*)")  # one of these speaks
 _WORKER = "[worker-0] "  # only where there is none of the others
@@ -106,9 +106,9 @@ class Console:
             text = plain(match[1].strip())[:WIDTH]
             if not self._loops[step]:
                 shown.text = text
-            epoch = _EPOCH.search(text)
-            if epoch and not self._live and not self._verbose:
-                shown.told = (int(epoch[1]) - 1) / max(int(epoch[2]), 1)  # it may have just begun
+            at = None if self._live or self._verbose else position(text)
+            if at and at.epoch is not None and at.epochs:
+                shown.told = (at.epoch - 1) / at.epochs  # it may have just begun
                 self.print(f"{step:<9} {text}")
 
     def progress(self, step: str, progress: Progress) -> None:

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from trireme.tracking.client import client
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mlflow.entities import Metric
+
+    from trireme.tracking.journal import Point
 
 # What MLflow takes in one call: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch
 PAIRS = 50  # parameters, and as many tags: at most 1 MB with long ones
@@ -59,6 +63,15 @@ class Batch:
             Metric(name, value, at, 0) for name, value in _named(metrics or {}).items()
         ]
         waiting.tags |= _named(tags or {})
+
+    def add_points(self, run_id: str, points: "Iterable[tuple[str, Point]]") -> None:
+        """Adds metrics that a run gets, by name, each with its step and its time."""
+        from mlflow.entities import Metric
+
+        waiting = self._waiting.setdefault(run_id, _Waiting())
+        waiting.metrics += [
+            Metric(accepted(name), value, at, step) for name, (step, value, at) in points
+        ]
 
     def send(self) -> None:
         """Sends it all."""

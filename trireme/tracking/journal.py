@@ -10,6 +10,7 @@ Each line is an object with one key, and the time:
     {"begun": step}                       the first line, which ``read`` leaves out
     {"params": {name: value}}             parameters of the step's MLflow run
     {"metrics": {name: value}}            metrics of the step's run
+    {"points": {name: [[step, value, ms]]}}  metrics that its program has printed or left in files
     {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
     {"headline": {name: value}}           metrics of the step's run and of the pipeline's
     {"total": {name: value}}              metrics of the pipeline's run alone
@@ -25,7 +26,7 @@ Each line is an object with one key, and the time:
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,8 +35,16 @@ from trireme import progress
 from trireme.errors import TriremeError
 from trireme.progress import Progress
 
+Point = tuple[int, float, int]
+"""A value of a metric: its step, the value, and when it came, in ms since the epoch."""
+
+LARGEST = 2**63 - 1  # the whole number that MLflow's database holds
+
 MODEL = "model"
 """The folder of artifacts in which a step's run keeps what training left in MODEL_DIR."""
+
+OF_TRAINING = "train."
+"""How the metrics of a pipeline's run begin that its training's program has told last."""
 
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
@@ -57,6 +66,7 @@ BEGUN = "begun"
 _OBJECTS = (
     "params",
     "metrics",
+    "points",
     "tags",
     "headline",
     "total",
@@ -152,6 +162,36 @@ def log_params(params: dict[str, Any]) -> None:
 def log_metrics(metrics: dict[str, float]) -> None:
     """Records metrics of this step."""
     _append({"metrics": metrics})
+
+
+def log_points(points: Mapping[str, Sequence[Point]]) -> None:
+    """Records metrics that this step's program has told, each with its step and its time.
+
+    What the program logs to MLflow itself is not logged there once more.
+    """
+    _append({"points": points})
+
+
+def points_in(record: dict[str, Any]) -> Iterator[tuple[str, Point]]:
+    """Yields the values in a record of ``log_points``; a step's own program may have damaged it."""
+    for name, points in record.get("points", {}).items():
+        for point in points if isinstance(points, list) else ():
+            try:
+                step, value, at = point
+                known = int(step), float(value), int(at)
+            except (ValueError, TypeError, OverflowError):
+                continue
+            if abs(known[0]) <= LARGEST and 0 <= known[2] <= LARGEST:
+                yield name, known
+
+
+def curves(workspace: Path, step: str) -> dict[str, dict[int, float]]:
+    """Returns the metrics that a step's program has told: values by step, the last of each."""
+    found: dict[str, dict[int, float]] = {}
+    for record in read(workspace, step):
+        for name, (at_step, value, _) in points_in(record):
+            found.setdefault(name, {})[at_step] = value
+    return {name: dict(sorted(values.items())) for name, values in found.items()}
 
 
 def log_tags(tags: dict[str, str]) -> None:

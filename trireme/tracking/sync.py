@@ -13,7 +13,7 @@ from trireme.errors import StepFailed
 from trireme.files.whole_file import no_room, write_whole
 from trireme.text.say import say
 from trireme.tracking import environment, journal, unsent_metrics
-from trireme.tracking.batch import NAME_LIMIT, Batch, log
+from trireme.tracking.batch import NAME_LIMIT, Batch, accepted, log
 from trireme.tracking.client import client, once, patiently
 from trireme.tracking.store import reason_of
 
@@ -26,6 +26,9 @@ TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
 
 _ALONE = {"artifact", "unsent", "dataset", "model"}
 """Records that lead to calls of their own."""
+
+READ = "metrics.read"
+"""The tag of a training's run that names the metrics that its program has not logged itself."""
 
 PROGRESS = "progress"
 """The tag of a training's run that tells how far it is."""
@@ -73,7 +76,8 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     """
     mark = journal.synced_path(workspace, step)
     done = _marked(mark)
-    new = journal.read(workspace, step)[done:]
+    records = journal.read(workspace, step)
+    new, kept_out = records[done:], None
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -82,7 +86,13 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
             _send_files(record, run, workspace)
             write_whole(mark, str(number))
             continue
-        _add(record, run, batch)
+        if "points" in record:
+            if kept_out is None:
+                kept_out = _logged_otherwise(run.step_id, records)
+            points = journal.points_in(record)
+            batch.add_points(run.step_id, (each for each in points if each[0] not in kept_out))
+        else:
+            _add(record, run, batch)
         if batch.is_full:
             batch.send()
             write_whole(mark, str(number))
@@ -92,6 +102,25 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     batch.send()
     if new:
         write_whole(mark, str(done + len(new)))
+
+
+def _logged_otherwise(run_id: str, records: list[dict[str, Any]]) -> set[str]:
+    """Returns which metrics a step's run has, or gets, that are not those read of its program.
+
+    The program has ended, so it has logged all that it logs itself.
+    """
+    data = client.get_run(run_id).data
+    read_before = data.tags.get(READ, "").split(", ")
+    others = data.metrics.keys() - read_before
+    others |= {
+        name for each in records for kind in ("metrics", "headline") for name in each.get(kind, {})
+    }
+    told = dict.fromkeys(name for each in records for name, _ in journal.points_in(each))
+    kept_out = {name for name in told if accepted(name) in others}
+    # Told before they are there: else this would take them for the program's own another time.
+    if read := ", ".join(accepted(name) for name in told if name not in kept_out):
+        log(run_id, tags={READ: read})
+    return kept_out
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:
@@ -227,7 +256,9 @@ def _log_model(
     # Without this MLflow puts the model's files below whatever folder we happen to be in.
     mlflow.set_experiment(experiment_id=pipeline_run.info.experiment_id)
     lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {
-        key: f"{value:.6g}" for key, value in pipeline_run.data.metrics.items()
+        key: f"{value:.6g}"
+        for key, value in pipeline_run.data.metrics.items()
+        if not key.startswith(journal.OF_TRAINING)
     }
     # On the pipeline's run, whose page then shows the model and its version.
     log_files = _log_package if "files" in files else _log_onnx

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trireme.tracking.batch import accepted
+from trireme.tracking.journal import LARGEST
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -18,7 +19,6 @@ NAME = "metrics-unsent.jsonl"
 
 BATCH = 1000  # metrics that MLflow takes at once
 LONGEST = 4096  # bytes of a line, which holds one metric
-LARGEST = 2**63 - 1  # the whole number that a database holds
 
 
 def batches(file: Path) -> Iterator[list["Metric"]]:

@@ -19,7 +19,7 @@ from sklearn.metrics import (
 from torch import nn
 
 from trireme.errors import InputError
-from trireme.evaluation import answers, plots, progress, report
+from trireme.evaluation import answers, plots, report
 from trireme.evaluation.classification import Classification
 from trireme.evaluation.evaluate import evaluate, evaluate_and_report
 from trireme.evaluation.gate import Judged, Verdict
@@ -387,9 +387,8 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
         hours = {f"requested_{name}_hours": amount for name, amount in amounts.items()}
         journal.log_metrics({"replica_seconds": 1234.0, "cost": 3.5} | hours)
         journal.log_tags({"currency": "EUR"})
-    (tmp_path / "steps" / "train" / "worker-0.log").write_text(
-        "epoch 1/2 loss 0.5 samples/s 100\nepoch 2/2 loss 0.25 samples/s 300\n"
-    )
+        rates = [(1, 100.0, 0), (2, 300.0, 0)]
+        journal.log_points({"loss": [(1, 0.5, 0), (2, 0.25, 0)], "samples_per_second": rates})
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "7")
     monkeypatch.setenv("MLFLOW_RUN_ID", "a1b2")
@@ -405,7 +404,7 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
     ) in text
     assert "<dd>4.00 EUR until the evaluation, 3.50 EUR of it for training</dd>" in text
     assert "<dd>200 samples/s, 50 in each process</dd>" in text
-    assert 'aria-label="loss by epoch"' in text  # and no throughput beside it
+    assert 'aria-label="loss by step"' in text  # and no throughput beside it
     assert 'href="https://mlflow.example.org/#/experiments/7/runs/a1b2?' in text
     assert "secret" not in text
     assert "<code>trireme reproduce a1b2</code>" in text
@@ -413,10 +412,8 @@ def test_the_report_says_what_was_trained_where_and_how_it_is_made_again(
 
 
 def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_path, data):
-    logs = tmp_path / "steps" / "train"
-    logs.mkdir(parents=True)
-    (logs / "worker-0.log").write_text("nothing of interest\n")
-    (logs / "master-0.log").write_text("epoch 1/2 loss 0.5\nepoch 2/2 loss 0.25\n")
+    with journal.opened(tmp_path, "train"):
+        journal.log_points({"loss": [(1, 0.5, 0), (2, 0.25, 0)], "accuracy": [(2, 0.5, 0)]})
     logits = np.array([[4, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 9, 0.0]])
     verdict, found = judge(logits, np.array([0, 1, 2]), 0.0)
     assert [mistake[:3] for mistake in found.worst] == [(2, "cat", "dog"), (1, "bee", "dog")]
@@ -424,31 +421,8 @@ def test_the_report_shows_how_training_went_and_the_worst_mistakes(judge, tmp_pa
     page = tmp_path / "report.html"
     report.write(page, Judged(verdict, found, None), tmp_path, data)
     text = page.read_text()
-    assert 'aria-label="loss by epoch"' in text
+    assert 'aria-label="loss by step"' in text
     assert text.index("<b>cat</b> taken for <b>dog</b>") < text.index("<b>bee</b> taken for")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", {}),
-        ("epoch 1/3 loss 0.5", {}),  # one point is no line
-        ("epoch 1 loss 0.5\nepoch 2 loss 2e-1", {"loss": ([1, 2], [0.5, 0.2])}),
-        (
-            "[0] epoch 1/2 loss: 1, accuracy: 0.5\nepoch 2/2 loss: 0.5, accuracy: 0.75\n",
-            {"loss": ([1, 2], [1, 0.5]), "accuracy": ([1, 2], [0.5, 0.75])},
-        ),
-        # After a restart, and a figure that is no number.
-        (
-            "epoch 1 loss 3\nepoch 2 loss 2\nepoch 2 loss 1\nepoch 3 loss -e",
-            {"loss": ([1, 2], [3, 1])},
-        ),
-    ],
-)
-def test_what_a_program_prints_of_its_epochs_is_read(text, expected, tmp_path):
-    (tmp_path / "steps" / "train").mkdir(parents=True)
-    (tmp_path / "steps" / "train" / "chief-0.log").write_text(text)
-    assert progress.read(tmp_path) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from trireme import progress as kept
 from trireme import tracked_step as steps
-from trireme.observers.progress import Meter, Reader
+from trireme.observers.progress import Course, Meter
 from trireme.progress import Progress
 from trireme.tracking import journal, sync
 
@@ -18,9 +18,9 @@ PRINTED = Path(__file__).parent / "printed"
 
 def read(*lines, every=1.0):
     """Returns the states of progress after each line that tells any, one each second."""
-    reader = Reader()
+    course = Course()
     return [
-        reader.progress() for number, line in enumerate(lines) if reader.read(line, number * every)
+        course.progress() for number, line in enumerate(lines) if course.read(line, number * every)
     ]
 
 
@@ -175,12 +175,12 @@ def test_mmengine_counts_within_an_epoch_also_in_the_first():
 
 
 def test_lines_of_before_that_come_at_once_are_no_speed():
-    reader = Reader()
+    course = Course()
     for step in range(50):  # as when a step finds its job again, and reads its log from the start
-        reader.read(f"step {step}/100", step / 100)
+        course.read(f"step {step}/100", step / 100)
     for step in (50, 51, 52):
-        reader.read(f"step {step}/100", (step - 50) * 10.0 + 1.0)
-    assert reader.progress().words == "52%, 10.0 s/step, 8:00 left"
+        course.read(f"step {step}/100", (step - 50) * 10.0 + 1.0)
+    assert course.progress().words == "52%, 10.0 s/step, 8:00 left"
 
 
 def tqdm(done, total, label=""):
@@ -252,7 +252,7 @@ def test_a_program_that_is_started_again_begins_again():
 )
 def test_a_hostile_line_takes_no_time(line):
     started = time.process_time()
-    Reader().read(line, 0.0)
+    Course().read(line, 0.0)
     assert time.process_time() - started < 0.2
 
 

@@ -285,16 +285,17 @@ def test_of_very_many_trials_the_lines_are_those_that_can_be_told_apart():
     assert f"Those of {15 - curves.LINES} more steps are in MLflow." in found.texts
 
 
-def test_printed_epochs_are_curves_where_nothing_is_logged(tmp_path):
-    logs = tmp_path / "steps" / "train"
+def test_what_is_read_of_a_program_is_drawn_and_what_it_logs_itself_wins(tmp_path):
     with journal.opened(tmp_path, "train"):
-        journal.log_artifact(logs / timeline.NAME)
-    (logs / "worker-0.log").write_text("".join(f"epoch {n}/3 loss {1 / n}\n" for n in (1, 2, 3)))
+        journal.log_points({"loss": [(1, 3.0, 0), (2, 2.0, 0)], "once": [(2, 0.5, 0)]})
+        journal.log_points({"loss": [(2, 1.0, 0), (3, math.nan, 0)], "b": [(1, 1, 0), (2, 1, 0)]})
     (step,) = of_workspace.read(tmp_path)
-    assert step.printed["loss"].at == [1, 2, 3]
-    logged = StepPicture("train", curves={"a": Curve([1, 2], [1, 2])}, printed=step.printed)
-    picture = Picture("digits", NOW, steps={"train": logged})
-    assert [chart.name for chart in page._charts(picture).charts] == ["a"]
+    assert step.told["loss"].at == [1, 2, 3]
+    assert step.told["loss"].values[:2] == [3, 1]  # after a restart
+    assert step.metrics == {"once": 0.5, "b": 1.0}
+    logged = StepPicture("train", curves={"loss": Curve([1, 2], [7, 7])}, told=step.told)
+    charts = page._charts(Picture("digits", NOW, steps={"train": logged})).charts
+    assert [(chart.name, chart.last) for chart in charts] == [("loss", "7"), ("b", "1")]
 
 
 def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, replicas):

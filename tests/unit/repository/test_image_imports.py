@@ -37,11 +37,14 @@ NOT_THERE = {
         "trireme.tracking.store:make",
         # Without SQLAlchemy a database is refused before.
         "trireme.tracking.store:_check_database",
+        # Without TensorBoard event files are not read, which a sentence says.
+        "trireme.files.event_scalars:_all",
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {
         "trireme.exporting.answering:_saved_model",
         "trireme.exporting.tensorflow",
+        "trireme.files.event_scalars:_all",  # see above
         "trireme.result.tensorflow",
     },
     "tensorflow": {

@@ -354,6 +354,22 @@ def test_the_manifest_and_the_logs_are_kept_with_the_step(train, workspace):
     assert (steps / "master-0.log").read_text() == "hello\n"
 
 
+def test_what_a_program_prints_of_metrics_is_recorded(train, workspace):
+    program = """
+    for epoch in (1, 2, 3):
+        print(f"Epoch [{epoch}/3], Loss: {1 / epoch}", flush=True)
+    print("Test accuracy: 97.5%")
+    """
+    with journal.opened(workspace, "train"):
+        train(program)
+    assert journal.curves(workspace, "train") == {
+        "loss": {1: 1.0, 2: 0.5, 3: 1 / 3},
+        "test_accuracy": {3: 0.975},
+    }
+    totals = [record["total"] for record in journal.read(workspace, "train") if "total" in record]
+    assert {"train.loss": 1 / 3, "train.test_accuracy": 0.975} in totals
+
+
 def test_a_training_that_hangs_is_tagged(train, workspace, monkeypatch):
     monkeypatch.setattr(hangs, "FIRST", 1.0)
     monkeypatch.setattr(activity, "MEASURED", 0.5)

@@ -122,6 +122,53 @@ def test_metrics_have_the_time_that_they_were_recorded_at(client, run, workspace
     assert [point.timestamp for point in client.get_metric_history(run.step_id, "loss")] == [at]
 
 
+def points(client, run, name):
+    history = client.get_metric_history(run.step_id, name)
+    return [(point.step, point.value, point.timestamp) for point in history]
+
+
+def test_metrics_that_a_program_has_printed_are_logged_with_their_steps(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_points({"loss": [(1, 3.0, 1000), (2, 2.0, 2000)], "train acc, %": [(1, 1, 5)]})
+        journal.log_points({"loss": [(3, math.nan, 3000)]})
+    for _ in range(2):
+        sync(workspace, "train", run)
+        # As where a process has ended between writing to MLflow and remembering it.
+        journal.synced_path(workspace, "train").unlink()
+    assert points(client, run, "loss")[:2] == [(1, 3.0, 1000), (2, 2.0, 2000)]
+    assert len(points(client, run, "loss")) == 3
+    assert client.get_run(run.step_id).data.tags["metrics.read"] == "loss, train acc_ _"
+    assert "loss" not in client.get_run(run.pipeline_id).data.metrics
+
+
+def test_a_metric_that_the_program_logs_itself_is_not_logged_twice(client, run, workspace):
+    client.log_metric(run.step_id, "loss", 0.25, step=7)
+    with journal.opened(workspace, "train"):
+        journal.log_points({"loss": [(1, 3.0, 1000)], "cost": [(1, 9.0, 1000)]})
+        journal.log_points({"accuracy": [(1, 0.5, 1000)]})
+        journal.log_metrics({"cost": 1.0})  # one of ours
+    sync(workspace, "train", run)
+    assert [point[:2] for point in points(client, run, "loss")] == [(7, 0.25)]
+    assert [point[:2] for point in points(client, run, "cost")] == [(0, 1.0)]
+    assert points(client, run, "accuracy") == [(1, 0.5, 1000)]
+
+
+def test_a_training_that_is_tried_again_goes_on_with_what_was_read_before(client, run, workspace):
+    for step in (1, 2):
+        with journal.opened(workspace, "train"):
+            journal.log_points({"loss": [(step, 3.0, 1000 * step)]})
+        sync(workspace, "train", run)
+    assert points(client, run, "loss") == [(1, 3.0, 1000), (2, 3.0, 2000)]
+
+
+def test_points_that_are_none_are_left_out(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        odd = [(10**30, 1.0, 1), (1, "x", 1), (1, 1.0, -5), (1, 1.0), 7, (2, 1.0, 1)]
+        journal.log_points({"loss": odd, "more": 3})
+    sync(workspace, "train", run)
+    assert points(client, run, "loss") == [(2, 1.0, 1)]
+
+
 def test_a_second_sync_changes_nothing(client, run, workspace):
     with journal.opened(workspace, "train"):
         journal.log_params({"workers": 2})

@@ -13,7 +13,7 @@ from trireme.kubernetes.log_position import Stamp, split
 from trireme.kubernetes.pod_log import LINE_LIMIT
 from trireme.kubernetes.resources import PODS
 from trireme.kubernetes.streams import Stop, lines
-from trireme.observers.progress import Reader
+from trireme.observers.progress import Course
 from trireme.progress import Progress
 
 LINES = 300  # that are read of its log
@@ -33,7 +33,7 @@ def leader(names: Collection[str]) -> str:
 
 def progress(cluster: Cluster, pod: dict[str, Any], container: str) -> Progress | None:
     """Returns how far a replica is, by its pod; None where that cannot be told."""
-    reader, stamp, stop = Reader(), None, Stop()  # type: Reader, Stamp | None, Stop
+    course, stamp, stop = Course(), None, Stop()  # type: Course, Stamp | None, Stop
     query: Query = [("container", container), ("timestamps", "true"), ("tailLines", str(LINES))]
     metadata = pod["metadata"]
     path = PODS.path(metadata["namespace"], metadata["name"], "log")
@@ -42,8 +42,8 @@ def progress(cluster: Cluster, pod: dict[str, Any], container: str) -> Progress 
         with stop.reading(response):
             for raw in lines(response, LINE_LIMIT):
                 stamp, line = split(raw, stamp)
-                reader.read(line.decode(errors="replace"), _seconds(stamp))
-    return reader.progress()
+                course.read(line.decode(errors="replace"), _seconds(stamp))
+    return course.progress()
 
 
 def _seconds(stamp: Stamp | None) -> float:
