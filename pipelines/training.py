@@ -22,7 +22,7 @@ from trireme.packages import requirements
 from trireme.pipeline import packages
 from trireme.result import naming
 from trireme.runner import bill
-from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
+from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
 from trireme.runner.local import installed
 from trireme.steps import Task
 from trireme.tracking import pipeline_run, registry
@@ -109,7 +109,7 @@ def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
     """Returns the one training of a pipeline, as it is before a run gives it a name and places."""
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
     of_job = {name: given[name] for name in (*JOB_PARAMETERS, "job")}
-    run = TrainedRun(workspace=Path("/"), code="/code", data="/data")
+    run = RunOfJob(workspace=Path("/"), code="/code", data="/data")
     job = job_of(JobParameters(framework=framework, **of_job), run)
     return Trainings(job)
 

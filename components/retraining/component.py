@@ -76,7 +76,7 @@ def compare(
 
     from trireme.images import of_framework
     from trireme.retraining.compare import compare
-    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
+    from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
     from trireme.tracked_step import step
 
     with step("compare", workspace):
@@ -93,7 +93,7 @@ def compare(
             image=image,
             job=job,
         )
-        described = job_of(given, TrainedRun.of_step(Path(workspace), code, data))
+        described = job_of(given, RunOfJob.of_step(Path(workspace), code, data))
         found = compare(
             described,
             commit,

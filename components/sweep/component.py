@@ -116,7 +116,7 @@ def trial(
     from trireme.evaluation import trials
     from trireme.job.job import TrainingJob
     from trireme.packages import use
-    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
+    from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
     from trireme.step_names import TRIAL, in_a_loop
     from trireme.sweep import sharing, study
     from trireme.sweep.run_trial import EvaluationSettings, run_trial
@@ -137,7 +137,7 @@ def trial(
     )
 
     def job_of_trial(one: Trial, place: Path) -> TrainingJob:
-        of_run = TrainedRun.of_step(Path(workspace), code, data, run=run, images=images)
+        of_run = RunOfJob.of_step(Path(workspace), code, data, run=run, images=images)
         tried = replace(given, args=[*args, *one.options], **one.parameters)
         return job_of(tried, replace(of_run, workspace=place, trial=one.number))
 

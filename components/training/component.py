@@ -71,7 +71,7 @@ def train(
     from pathlib import Path
 
     from trireme.runner import launch
-    from trireme.runner.job_of_run import JobParameters, TrainedRun, job_of
+    from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
     from trireme.tracked_step import step
     from trireme.tracking import lineage
 
@@ -89,7 +89,7 @@ def train(
             job=job,
         )
         at = lineage.start_folder(start, Path(workspace))
-        of_run = TrainedRun.of_step(Path(workspace), code, data, run=run, images=images, start=at)
+        of_run = RunOfJob.of_step(Path(workspace), code, data, run=run, images=images, start=at)
         described = job_of(given, of_run)
         launch.say_size(described, workers)
         later = evaluation.get("entrypoint", "")

@@ -1,4 +1,8 @@
-"""End a run however it went: its record in MLflow, its jobs on the cluster, and word of it."""
+"""End a run on a cluster however it went: its record in MLflow, its jobs, and word of it.
+
+Of a run here this draws the picture and sends word; ``targets/local/running.py`` decides how it has
+ended, and records it.
+"""
 
 import math
 import os
@@ -18,7 +22,7 @@ from trireme.tracking.sync import Run, sync
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
 STATES = {
-    "SUCCEEDED": "FINISHED",  # kfp.local's and Argo's word
+    "SUCCEEDED": "FINISHED",  # our engine's and Argo's word
     "COMPLETE": "FINISHED",
     "CACHED": "FINISHED",
     "FAILED": "FAILED",

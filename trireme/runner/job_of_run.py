@@ -73,7 +73,7 @@ class JobParameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainedRun:
+class RunOfJob:
     """The run that a training belongs to.
 
     Args:
@@ -101,7 +101,7 @@ class TrainedRun:
     @classmethod
     def of_step(
         cls, workspace: Path, code: str, data: str, *, start: str = "", **more: Any
-    ) -> "TrainedRun":
+    ) -> "RunOfJob":
         """Returns the run of the step that this process is.
 
         Args:
@@ -120,7 +120,7 @@ class TrainedRun:
         )
 
 
-def job_of(given: JobParameters, run: TrainedRun) -> TrainingJob:
+def job_of(given: JobParameters, run: RunOfJob) -> TrainingJob:
     """Describes the training job of a run."""
     given.check()
     more = whole(dict(given.job))

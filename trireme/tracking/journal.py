@@ -1,8 +1,9 @@
 """The journal: what a step has to record, written to the run workspace as it happens.
 
-A step never talks to MLflow. It appends lines of JSON to a file in the workspace, which costs
-nothing and cannot fail because a server is away; ``sync.py`` brings the file
-into MLflow. The functions here write to the journal of the step that is running in this
+The work of a step never talks to MLflow. It appends lines of JSON to a file in the workspace, which
+costs nothing and cannot fail because a server is away. ``sync.py`` brings the file into MLflow:
+called here by ``pipeline_run.py``, in a pod by the step's frame, ``tracked_step.py``, and at last
+by ``finish``. The functions here write to the journal of the step that is running in this
 process and do nothing outside of one, so the work of a step can be called from anywhere.
 
 Each line is an object with one key, and the time:
@@ -20,6 +21,7 @@ Each line is an object with one key, and the time:
     {"model": {...}}                      a model to log and register, see ``log_model``
     {"summary": text}                     the step's result in a few words, for a person
     {"error": {...}}                      what went wrong, see ``log_error``
+    {"outcome": {...}}                    what came of the run, see ``log_outcome``
     {"end": status}                       FINISHED or FAILED, KILLED where it was told to end
 """
 
