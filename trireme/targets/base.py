@@ -112,6 +112,10 @@ class Run:
             )
 
 
+class NoSuchRun(InputError):
+    """There is no run of this name."""
+
+
 @dataclass(frozen=True)
 class Version:
     """What a place has of a pipeline that was brought there.
@@ -220,7 +224,7 @@ class Target(Generic[R]):
         return "no runs yet; 'trireme pipelines' lists what can be run"
 
     def find(self, name: str) -> R:
-        """Returns a run by its name or id."""
+        """Returns a run by its name or id, or raises ``NoSuchRun``."""
         raise self._cannot("find runs")
 
     def steps(self, run: R) -> Sequence[Step]:

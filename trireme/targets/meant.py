@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from trireme.errors import InputError
-from trireme.targets.base import Target
+from trireme.targets.base import NoSuchRun, Target
 
 LATEST = "latest"
 
@@ -25,12 +25,15 @@ def meant(target: Target[Any], word: str) -> str:
         return _of_model(word)
     if _WHOLE.fullmatch(word):
         return word
-    runs = target.latest()
     if word in ("", LATEST):
-        if not runs:
+        if not (runs := target.latest()):
             raise InputError(target.no_runs())
         return str(runs[0].key)
-    if any(word in (run.name, run.id) for run in runs):
+    try:
+        target.find(word)
+    except NoSuchRun:
+        runs = target.latest()
+    else:
         return word
     found = [run for run in runs if run.name.startswith(word) or run.id.startswith(word)]
     if len(found) > 1:

@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.errors import InputError
-from trireme.targets.base import Run, Target
+from trireme.targets.base import NoSuchRun, Run, Target
 from trireme.targets.meant import meant
 
 ID = "0b9e1b0c-7c0d-4e0a-9f5e-3d6f2a1b4c5d"
@@ -19,6 +19,12 @@ class Place(Target[Run]):
 
     def latest(self):
         return self.runs
+
+    def find(self, name):
+        for run in self.runs:
+            if name in (run.name, run.id):
+                return run
+        raise NoSuchRun(name)
 
 
 @pytest.fixture

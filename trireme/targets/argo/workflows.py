@@ -10,7 +10,6 @@ from typing import Any
 
 from hera.workflows import WorkflowTemplate
 
-from trireme.errors import InputError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, NotFound
 from trireme.kubernetes.resources import WORKFLOWS, Resource
@@ -20,7 +19,7 @@ from trireme.step_names import in_a_loop
 from trireme.targets import workflow_nodes
 from trireme.targets.argo.compiling import PIPELINE, VERSION, as_given
 from trireme.targets.argo.expressions import EXECUTOR_OUTPUT
-from trireme.targets.base import Run, Step
+from trireme.targets.base import NoSuchRun, Run, Step
 
 TEMPLATES = Resource("argoproj.io", "v1alpha1", "workflowtemplates")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # of any object
@@ -124,7 +123,7 @@ def find(cluster: Cluster, name: str) -> Workflow:
     # What no object can be called would be another path to the API server.
     if _NAME.fullmatch(name) and (found := cluster.find(WORKFLOWS, name, cluster.namespace)):
         return _read(found)
-    raise InputError(
+    raise NoSuchRun(
         f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target argo' "
         "shows the latest"
     )

@@ -7,7 +7,7 @@ from trireme.errors import InputError
 from trireme.graph.model import StepPath
 from trireme.graph.reading import paths_of
 from trireme.kubernetes.errors import Invalid, NotFound
-from trireme.targets.base import ENDED
+from trireme.targets.base import ENDED, NoSuchRun
 from trireme.targets.kubeflow import experiments, reading
 from trireme.targets.kubeflow.connection import Connection
 from trireme.targets.kubeflow.reading import Run
@@ -64,13 +64,13 @@ def find(connection: Connection, wanted: str) -> Run:
         try:
             return get(connection, wanted)
         except NotFound:
-            raise InputError(f"there is no run with the id {wanted} at {connection.host}") from None
+            raise NoSuchRun(f"there is no run with the id {wanted} at {connection.host}") from None
     found = _named(connection, wanted)
     if len(found) > 1:
         ids = ", ".join(sorted(run.run_id for run in found))
         raise InputError(f"{len(found)} runs are called {wanted!r}; give the id of one: {ids}")
     if not found:
-        raise InputError(
+        raise NoSuchRun(
             f"there is no run {wanted!r} at {connection.host}; 'trireme list --target kfp' shows "
             "the latest"
         )

@@ -27,7 +27,7 @@ from trireme.process.patience import wait_for
 from trireme.process.processes import born, process_of
 from trireme.runner.lines import forward_lines
 from trireme.step_names import is_of
-from trireme.targets.base import Run
+from trireme.targets.base import NoSuchRun, Run
 from trireme.tracking import journal
 
 POLL = 0.2  # seconds between two looks
@@ -273,7 +273,7 @@ def find(name: str, *, is_held: bool = False) -> LocalRun:
     """
     run = None if "/" in name else _read(home() / "runs" / name, is_held=is_held)
     if run is None:
-        raise InputError(
+        raise NoSuchRun(
             f"there is no run {name!r} in {home() / 'runs'}; 'trireme list' lists the runs, and "
             "with --target kfp those on Kubeflow"
         )

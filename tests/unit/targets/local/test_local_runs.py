@@ -357,7 +357,7 @@ def test_logs_have_what_steps_printed_before_the_run_was_resumed(kept, untracked
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel"])
-@pytest.mark.parametrize("name", ["unknown", "../runs/one", ""])
+@pytest.mark.parametrize("name", ["unknown", "../runs/one"])
 def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
     kept("one")
     status, _, errors = trireme(command, name)
