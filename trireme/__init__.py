@@ -1,7 +1,8 @@
 """Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo.
 
 What a pipeline of one's own is built from: ``from trireme import checkout, dataset, train, ...``;
-docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, see docs/python.md.
+docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, ``trireme.compare_runs``
+compares runs, see docs/python.md.
 """
 
 import importlib
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         train,
         trial,
     )
+    from trireme.targets.comparing import compare_runs
     from trireme.targets.handle import run
 
 # In a checkout the steps' faces, the pipelines and the trainers are folders beside this one. The
@@ -37,6 +39,7 @@ __all__ = [
     "checkout",
     "choose",
     "compare",
+    "compare_runs",
     "dataset",
     "deploy",
     "evaluate",
@@ -55,5 +58,6 @@ def __getattr__(name: str) -> Any:
     """Loads what is asked for: kfp takes a second, and few commands need it."""
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    module = "targets.handle" if name == "run" else "steps"
+    others = {"run": "targets.handle", "compare_runs": "targets.comparing"}
+    module = others.get(name, "steps")
     return getattr(importlib.import_module(f"trireme.{module}"), name)

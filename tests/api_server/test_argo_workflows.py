@@ -76,7 +76,7 @@ def test_a_run_is_started_listed_shown_and_stopped(argo, command, monkeypatch):
     assert f"the run is not recorded: {argo.namespace} has no Secret trireme-mlflow" in told
     listed = command("list").splitlines()
     name, state = listed[1].split()[:2]
-    assert name.startswith("pytorch-training-")
+    assert name.endswith("-pytorch-training")
     assert state == "pending"
     spec = argo.get(workflows.WORKFLOWS, name, argo.namespace)["spec"]
     given = {each["name"]: each["value"] for each in spec["arguments"]["parameters"]}

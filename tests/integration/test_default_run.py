@@ -199,6 +199,14 @@ def test_a_better_model_takes_the_place_of_the_champion(trireme, trireme_type, t
     assert later.client.get_registered_model("classifier").aliases == {"champion": 2}
     (parent, *_) = later.parents()
     assert parent.data.tags["champion"].startswith("better than the champion: +")
+    for run in (parent, later.nested(parent)["train"]):
+        assert run.data.params["args.epochs"] == "4"
+    before = trireme.parents()[0].info.run_id  # MLflow's copy has it
+    compared = later.call("compare", before, later.run_directory().name).stdout
+    rows = [line.split() for line in compared.splitlines()]
+    assert ["args.epochs", "-", "4"] in rows
+    assert ["workers", "-1", "0"] in rows
+    assert any(row[:1] == ["held_out_accuracy"] and "<" in row for row in rows)
     report = (later.run_directory() / "workspace" / "report.html").read_text()
     assert "against version 1" in report
     version = later.client.get_model_version("classifier", "2")

@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
+from trireme.comparing.comparison import RecordedRun
+from trireme.comparing.comparison import compare as compared
 from trireme.evaluation import report
 from trireme.evaluation.classification import Classification
 from trireme.evaluation.gate import BETTER, Judged, Verdict, compare
@@ -98,10 +100,31 @@ def run(tmp_path_factory):
     return file
 
 
-@pytest.fixture(params=["model", "run"])
-def either(request, page, run):
-    """Each of the two pages, words that are in it, and on how many sheets it is printed at most."""
-    return {"model": (page, "model.onnx", 3), "run": (run, "worker-63", 6)}[request.param]
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """A comparison of as many runs as there can be, with long names and values."""
+    runs = [
+        RecordedRun(
+            str(number),
+            f"2026-{number}-" + "flowers" * 9,
+            "FINISHED",
+            origin={"dataset": "s3://bucket/" + "folder/" * 20 + str(number)},
+            parameters={"args.lr": f"0.{number}", "args.note": "word" * 9 + str(number)},
+            metrics={"held_out_accuracy": number / 12, "loss": 1 / (number + 1)},
+            curves={f"m{n}": Curve([0, 1, 2], [number, n, 0.0]) for n in range(9)},
+        )
+        for number in range(12)
+    ]
+    file = tmp_path_factory.mktemp("comparison") / "comparison.html"
+    file.write_text(compared(runs).html)
+    return file
+
+
+@pytest.fixture(params=["model", "run", "comparison"])
+def either(request, page, run, comparison):
+    """Each of the pages, words that are in it, and on how many sheets it is printed at most."""
+    of = {"model": (page, "model.onnx", 3), "run": (run, "worker-63", 6)}
+    return (of | {"comparison": (comparison, "12 runs compared", 6)})[request.param]
 
 
 def opened(page, directory, *options):

@@ -29,23 +29,13 @@ Output = Annotated[
 @on_target()
 def report(target: "Target", run: RunName = "", output: Output = None) -> None:
     """Write a picture of a run, also of one that failed or is under way: a page of HTML."""
-    from trireme.files.whole_file import linked, write_whole
+    from trireme.cli import pages
     from trireme.report import page
 
     picture = _picture(target, meant(target, run))
     picture.close()
     name = f"{as_file_name(picture.name, 'run')}.html"
-    file = output or Path(name)
-    if file.is_dir():
-        file /= name
-    try:
-        if file.exists() and not file.is_file():  # such as /dev/stdout
-            file.write_text(page.render(picture), encoding="utf-8")
-        else:
-            write_whole(linked(file), page.render(picture))
-    except OSError as error:
-        raise InputError(f"-o {file}: cannot be written: {error.strerror}") from None
-    typer.echo(file)
+    typer.echo(pages.write(page.render(picture), output or Path(name), name))
 
 
 def _picture(target: "Target", name: str) -> "Picture":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trireme.targets.base import Target
 
 WIDTH = 80  # characters of a run's result in the list
+PARAMETERS = 60  # of its parameters
 
 _RUN = (
     "Its name, the beginning of it, or with kfp its id; MODEL@ALIAS for the run that a registered "
@@ -29,7 +30,9 @@ ChangedRun = Annotated[str, typer.Argument(metavar="RUN", help=f"{_RUN}.")]
 
 @on_target()
 def list_runs(target: "Target") -> None:
-    """List the runs of pipelines, the latest first."""
+    """List the runs of pipelines, the latest first, with the parameters that differ."""
+    from trireme.targets import differing
+
     found = target.latest()
     if not found:
         typer.echo(target.no_runs(), err=True)
@@ -40,11 +43,16 @@ def list_runs(target: "Target") -> None:
         "AGE": [age(run.created) for run in found],
         "SECONDS": [f"{run.seconds:.0f}" for run in found],
         "ID": [run.id for run in found],
+        "PARAMETERS": [_cut(text) for text in differing.parameters(found)],
         "RESULT": [shorten(run.result, WIDTH, placeholder=" …") for run in found],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     table(list(shown), map(list, zip(*shown.values(), strict=True)))
     target.catch_up(found)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PARAMETERS else f"{text[: PARAMETERS - 1]}…"
 
 
 @on_target()

@@ -140,7 +140,9 @@ class Pipeline:
 
     def name_of_a_run(self) -> str:
         """Returns a name for a run of it, which no other run has, of at most 63 letters."""
-        return f"{self.name[:42]}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        # UIs show how names begin: with what all runs of a pipeline share, they would look alike.
+        which = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        return f"{which}-{self.name[:42].rstrip('-._')}"
 
     def changed(self, change: "Callable[[Draft], None]") -> "Pipeline":
         """Returns the same pipeline with another graph: what a function makes of a copy of it."""

@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from markupsafe import Markup
 
+from trireme.plain import plain
 from trireme.report.picture import Curve
 
 WIDTH, HEIGHT = 300.0, 130.0
@@ -68,10 +69,10 @@ def draw(name: str, shown: Mapping[str, Curve], numbers: Mapping[str, int]) -> M
                 lines += _DOT.format(colour=colour, x=x, y=y)
                 continue
             path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-            lines += _LINE.format(colour=colour, style=style, path=path, name=step)
+            lines += _LINE.format(colour=colour, style=style, path=path, name=plain(step))
     unit = next(iter(shown.values())).across
     texts = Markup("").join(
-        _TEXT.format(x=x, y=y, anchor=anchor, text=text)
+        _TEXT.format(x=x, y=y, anchor=anchor, text=plain(text))
         for x, y, anchor, text in (
             (LEFT - 4, TOP + 7, "end", _number(up[1])),
             (LEFT - 4, HEIGHT - BOTTOM + 2, "end", _number(up[0])),
@@ -79,7 +80,7 @@ def draw(name: str, shown: Mapping[str, Curve], numbers: Mapping[str, int]) -> M
             (WIDTH - RIGHT, HEIGHT - 4, "end", _number(across[1])),
         )
     )
-    label = f"{name} by {unit}"
+    label = plain(f"{name} by {unit}")
     return _CHART.format(width=WIDTH, height=HEIGHT, label=label, lines=lines, texts=texts)
 
 

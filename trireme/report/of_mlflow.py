@@ -96,6 +96,11 @@ def _step(run: "Run") -> StepPicture:
     return found
 
 
+def curves_of(step: "Run") -> dict[str, Curve]:
+    """Returns the curves of what a step has logged."""
+    return _curves(step.info.run_id, sorted(step.data.metrics)[:HISTORIES])
+
+
 def _bring(run_id: str, folder: Path) -> None:
     """Brings what a training has left beside its replicas' logs."""
     present = {each.path: each.file_size or 0 for each in client.list_artifacts(run_id)}

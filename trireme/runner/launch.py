@@ -33,7 +33,7 @@ from trireme.runner.inputs import TAG, inputs_of
 from trireme.runner.job_of_run import AS_THE_PROGRAM
 from trireme.runner.lines import LivePrinter
 from trireme.text.say import say
-from trireme.tracking import journal, unsent_metrics
+from trireme.tracking import arguments, journal, unsent_metrics
 
 
 class Trained(NamedTuple):
@@ -86,6 +86,7 @@ def train(
     _record(job, logs)
     journal.log_unsent(Path(job.checkpoint_dir) / unsent_metrics.NAME)
     if is_whole_run:
+        journal.log_run_params(arguments.one_by_one(job.args))
         journal.log_tags({"image": _image(job), TAG: inputs_of(job)})
     bill = Bill(budget, prices.read())
     model = workspace / "model"
@@ -287,7 +288,8 @@ def params_of(job: TrainingJob) -> dict[str, Any]:
     program: dict[str, Any] = {"entrypoint": job.entrypoint or ""}
     program |= {"command": job.command} if job.command else {}
     program |= {"module": job.module} if job.module else {}
-    return job.model_dump(include=names) | program | counts | about
+    one_by_one = arguments.one_by_one(job.args)
+    return job.model_dump(include=names) | program | counts | about | one_by_one
 
 
 def _image(job: TrainingJob) -> str:

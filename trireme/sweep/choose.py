@@ -11,6 +11,7 @@ from trireme.runner.launch import fix_links
 from trireme.step_names import TRIAL, in_a_loop
 from trireme.sweep.search_space import study_path
 from trireme.tracking import journal, unsent_metrics
+from trireme.tracking.arguments import PREFIX
 
 LOGS = "steps/train"
 """What a trial leaves in its folder, and a training in the run workspace."""
@@ -69,6 +70,8 @@ def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
 
 def _record(best: TrialResult, count: int, failed: int, stopped: int) -> None:
     journal.log_params(best.params)
+    args = {name: value for name, value in best.params.items() if name.startswith(PREFIX)}
+    journal.log_run_params(args)
     journal.log_metrics({"trials": count, "failed_trials": failed, "stopped_trials": stopped})
     name = in_a_loop(TRIAL, best.number)
     journal.log_tags({"trial": name, "image": str(best.params["image"]), TAG: best.inputs})

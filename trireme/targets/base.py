@@ -4,7 +4,7 @@ A place is a class in a folder beside this file; ``registry.py`` says which ther
 when it is first used. What a place cannot do it refuses itself, in one sentence.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -87,6 +87,16 @@ class Run:
     def result(self) -> str:
         """What came of it in a few words; empty where nothing is known without asking more."""
         return self.message
+
+    @property
+    def pipeline(self) -> str:
+        """What only runs of the same pipeline have; empty where that is not known."""
+        return ""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values of its pipeline's parameters, as far as they are known without asking more."""
+        return {}
 
     @property
     def facts(self) -> dict[str, str]:

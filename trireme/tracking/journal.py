@@ -10,6 +10,7 @@ Each line is an object with one key, and the time:
 
     {"begun": step}                       the first line, which ``read`` leaves out
     {"params": {name: value}}             parameters of the step's MLflow run
+    {"run_params": {name: value}}         parameters of the pipeline's run alone
     {"metrics": {name: value}}            metrics of the step's run
     {"points": {name: [[step, value, ms]]}}  metrics that its program has printed or left in files
     {"tags": {name: value}}               tags of the step's run and of the pipeline's (lineage)
@@ -67,6 +68,7 @@ BEGUN = "begun"
 
 _OBJECTS = (
     "params",
+    "run_params",
     "metrics",
     "points",
     "tags",
@@ -165,6 +167,11 @@ def forget(workspace: Path, step: str) -> None:
 def log_params(params: dict[str, Any]) -> None:
     """Records parameters of this step."""
     _append({"params": params})
+
+
+def log_run_params(params: dict[str, Any]) -> None:
+    """Records parameters that a person compares runs by; shown on the whole run alone."""
+    _append({"run_params": params})
 
 
 def log_metrics(metrics: dict[str, float]) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 WHOLE = "pipeline_run"  # the tag of a model's version with the run that registered it
 
-_OURS = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")  # Pipeline.name_of_a_run; others opened the rest
+_OURS = re.compile(r"(.+-)?\d{8}-\d{6}-[0-9a-f]{4}(-.+)?")
+"""What ``Pipeline.name_of_a_run`` calls a run, or did in 0.1; others have opened the rest."""
 
 
 class OldRecord(NamedTuple):

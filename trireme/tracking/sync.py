@@ -180,6 +180,11 @@ def _add(record: dict[str, Any], run: Run, batch: Batch) -> None:
     both = {run.step_id, run.pipeline_id}
     if "params" in record:
         batch.add(run.step_id, params=record["params"])
+    elif "run_params" in record:
+        # MLflow lets no parameter change, and the pipeline may have one that is called so.
+        known = client.get_run(run.pipeline_id).data.params
+        new = {name: value for name, value in record["run_params"].items() if name not in known}
+        batch.add(run.pipeline_id, params=new)
     elif "metrics" in record:
         batch.add(run.step_id, metrics=record["metrics"], at=at)
     elif "headline" in record:

@@ -177,6 +177,16 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
         prepare(entrypoint="train.py", job=field)
 
 
+def test_mlflow_has_each_argument_and_the_text_of_all():
+    params = launch.params_of(prepare(args=["--lr", 0.01, "model.depth=3", "--token", "abc"]))
+    assert params["args"] == ["--lr", "0.01", "model.depth=3", "--token", "abc"]
+    assert {name: value for name, value in params.items() if name.startswith("args.")} == {
+        "args.lr": "0.01",
+        "args.model.depth": "3",
+        "args.token": "(withheld)",
+    }
+
+
 def test_numbers_are_what_was_written_though_kfp_makes_them_floats():
     more = {"gpu": 1.0, "elastic": {"min": 1.0, "max": 2.0}, "run_as_user": 1000.0}
     job = prepare(workers=-1, args=["--epochs", 3.0, "--rate", 0.001], job=more)

@@ -39,6 +39,7 @@ def test_everything_recorded_arrives_where_it_belongs(
     (tmp_path / "folder" / "a.txt").write_text("a")
     with journal.opened(workspace, "evaluate"):
         journal.log_params({"min_accuracy": 0.9, "args": ["a", "b"]})
+        journal.log_run_params({"args.lr": "0.1"})
         journal.log_metrics({"loss": 0.5, "files": 3})
         journal.log_tags({"git.commit": "abc"})
         journal.log_headline({"accuracy": 0.75})
@@ -53,7 +54,7 @@ def test_everything_recorded_arrives_where_it_belongs(
     assert sorted(calls) == sorted(2 * [run.step_id, run.pipeline_id])
     step, pipeline = client.get_run(run.step_id).data, client.get_run(run.pipeline_id).data
     assert step.params == {"min_accuracy": "0.9", "args": "['a', 'b']"}
-    assert pipeline.params == {}
+    assert pipeline.params == {"args.lr": "0.1"}
     assert step.metrics == {"loss": 0.5, "files": 3.0, "accuracy": 0.75}
     assert pipeline.metrics == {"accuracy": 0.75, "cost": 1.5}
     whole = {"git.commit": "abc", "error": "too bad"}
@@ -62,6 +63,15 @@ def test_everything_recorded_arrives_where_it_belongs(
     assert artifacts(client, run.step_id) == ["kept", "report.html"]
     assert artifacts(client, run.step_id, "kept") == ["kept/a.txt"]
     assert artifacts(client, run.pipeline_id) == []
+
+
+def test_a_parameter_that_the_whole_run_has_already_stays(client, run, workspace):
+    for rate in ("0.1", "0.2"):  # which MLflow refuses to change
+        with journal.opened(workspace, "train"):
+            journal.log_run_params({"args.lr": rate, f"args.{rate}": "x"})
+        sync(workspace, "train", run)
+    found = client.get_run(run.pipeline_id).data.params
+    assert found == {"args.lr": "0.1", "args.0.1": "x", "args.0.2": "x"}
 
 
 def test_a_log_is_on_the_disk_once_where_artifacts_are_files_here(client, run, workspace, tmp_path):

@@ -42,6 +42,18 @@ class Workflow(Run):
     begun: list[Node] = field(default_factory=list)
     uid: str = ""
     finished: float = 0.0
+    made_from: str = ""
+    given: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pipeline(self) -> str:
+        """The name of its pipeline."""
+        return self.made_from
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Values of its pipeline's parameters, those that are no texts as JSON."""
+        return self.given
 
     @property
     def ended_at(self) -> float:
@@ -150,8 +162,14 @@ def _read(workflow: dict[str, Any]) -> Workflow:
         message=status.get("message", ""),
         begun=_steps(status),
         uid=metadata["uid"],
+        made_from=(metadata.get("labels") or {}).get(PIPELINE, ""),
+        given={each["name"]: each.get("value", "") for each in _arguments(workflow)},
         finished=_seconds(status["finishedAt"]) if status.get("finishedAt") else 0.0,
     )
+
+
+def _arguments(workflow: dict[str, Any]) -> list[dict[str, str]]:
+    return (workflow["spec"].get("arguments") or {}).get("parameters") or []
 
 
 def _steps(status: dict[str, Any]) -> list[Node]:

@@ -1,6 +1,6 @@
 """Reading what Kubeflow Pipelines says of a run, in the words of a run here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from trireme.targets import base
 from trireme.targets.base import Step
 from trireme.targets.kubeflow import nodes
 from trireme.targets.kubeflow.connection import Connection
+from trireme.text import json_values
 
 WORDS = {
     "PENDING": "pending",
@@ -39,6 +40,19 @@ class Run(base.Run):
     page: str
     tasks: Sequence[Any]
     source: Any
+
+    @property
+    def pipeline(self) -> str:
+        """The id of its pipeline."""
+        reference = self.source.pipeline_version_reference
+        return str(reference.pipeline_id) if reference else ""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values of its pipeline's parameters."""
+        config = self.source.runtime_config
+        given: dict[str, Any] = json_values.whole((config.parameters if config else None) or {})
+        return given
 
     @property
     def facts(self) -> dict[str, str]:

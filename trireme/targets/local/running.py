@@ -36,9 +36,6 @@ from trireme.tracking.pipeline_run import PipelineRun
 AT_ONCE = "at-once.json"
 """How many steps of a run run at the same time, in its directory; null: as there are CPUs."""
 
-PARAMETERS = "parameters.json"
-"""The arguments of a run in its directory."""
-
 PIPELINE = "pipeline.yaml"
 """The pipeline of a run in its directory, as kfp compiled it."""
 
@@ -72,14 +69,14 @@ def _fill(directory: Path, pipeline: Pipeline, arguments: dict[str, Any]) -> Non
     for lock in (local_runs.LOCK, local_runs.STEPS_LOCK):
         (directory / lock).touch()
     is_held(directory / local_runs.LOCK)
-    (directory / PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
+    (directory / local_runs.PARAMETERS).write_text(json.dumps(arguments, indent=2) + "\n")
     (directory / AT_ONCE).write_text(json.dumps(pipeline.at_once))
     writing.write(pipeline.graph, directory / PIPELINE)
 
 
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Returns what ``prepare`` has left: a pipeline and its arguments."""
-    given, kept = directory / PARAMETERS, directory / AT_ONCE
+    given, kept = directory / local_runs.PARAMETERS, directory / AT_ONCE
     try:
         arguments = dict(json.loads(given.read_text()))
         at_once = json.loads(kept.read_text())
@@ -105,7 +102,7 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
 
 def _resume(run: local_runs.LocalRun, lock: FileLock, console: Console) -> Result:
     run.check_resume()
-    for place in (run.directory / PIPELINE, run.directory / PARAMETERS, run.workspace):
+    for place in (run.directory / PIPELINE, run.directory / local_runs.PARAMETERS, run.workspace):
         if not place.exists():
             raise InputError(
                 f"run {run.name}: cannot be resumed: there is no {place}; start a new run"

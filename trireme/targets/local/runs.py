@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,6 +31,9 @@ from trireme.step_names import is_of
 from trireme.targets.base import NoSuchRun, Run
 from trireme.tracking import journal
 
+OF_A_RUN = re.compile(r"^\d{8}-\d{6}-[0-9a-f]{4}-|-\d{8}-\d{6}-[0-9a-f]{4}$")
+"""What the name of a run has besides that of its pipeline, see ``old_records``."""
+
 POLL = 0.2  # seconds between two looks
 ENDING = 60.0  # seconds that a run gets to end when it is cancelled
 
@@ -49,6 +53,9 @@ STEPS = "steps.jsonl"
     {"attempt": time}                       the run begins, or goes on
     {"step": name, "state": ..., ...}       a step has ended
 """
+
+PARAMETERS = "parameters.json"
+"""The arguments of a run in its directory."""
 
 LOCK = "run.lock"
 """The lock of the process that runs or resumes a run, brings it to MLflow, or removes it."""
@@ -222,6 +229,19 @@ class LocalRun(Run):
             return str(self.record.get("result", ""))
         last = self.error.detail.strip().rpartition("\n")[2]  # in which a program says what it was
         return ": ".join(filter(None, [str(self.error), last]))
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name, as that of the run has it."""
+        return OF_A_RUN.sub("", self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Values of its pipeline's parameters."""
+        try:
+            return dict(json.loads((self.directory / PARAMETERS).read_text()))
+        except (OSError, ValueError, TypeError):  # of another version, or damaged
+            return {}
 
     @property
     def facts(self) -> dict[str, str]:

@@ -461,7 +461,7 @@ def test_ctrl_c_at_a_real_terminal_asks_whether_to_cancel(kubeflow, untracked, a
         with suppress(OSError):  # its end
             while part := os.read(terminal, 65536):
                 shown += part
-                if b"Cancel pytorch-training" in part:
+                if b"-pytorch-training?" in part:
                     os.write(terminal, answer)
     finally:
         os.close(terminal)

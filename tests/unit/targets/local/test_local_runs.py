@@ -70,6 +70,25 @@ def test_list_shows_the_latest_first(trireme, kept, untracked):
     ]
 
 
+def test_list_tells_the_runs_of_a_pipeline_apart(trireme, kept, untracked):
+    for number, rate in enumerate(("0.1", "0.25")):
+        name = f"20260101-03000{number}-000{number}-flowers"
+        kept(name).end("FINISHED")
+        arguments = {"args": ["--data", "x" * 100, "--lr", rate, "--note", "y" * 100 + rate]}
+        (untracked / "runs" / name / "parameters.json").write_text(json.dumps(arguments))
+        change(untracked, name, started=number)
+    kept("flowers-20260101-030000-abcd").end("FINISHED")  # as they were called in 0.1
+    change(untracked, "flowers-20260101-030000-abcd", started=-1)
+    head, *rows = [line.split() for line in trireme("list")[1].splitlines()]
+    assert head == ["NAME", "STATE", "AGE", "SECONDS", "PARAMETERS"]
+    cut = "y" * 43
+    assert [row[4:] for row in rows] == [
+        ["lr=0.25", f"note={cut}yyy…"],
+        ["lr=0.1", f"note={cut}yyyy…"],
+        [],
+    ]
+
+
 def test_a_home_of_nobody_is_one_sentence(trireme, monkeypatch):
     monkeypatch.setenv("TRIREME_HOME", "~nosuch/x")
     status, output, errors = trireme("list")

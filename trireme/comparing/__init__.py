@@ -1,0 +1,1 @@
+"""A comparison of runs: what differs between them, and what has come of that."""
