@@ -111,6 +111,7 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         "PYTHONPATH": job.code_dir,
         "PYTHONUNBUFFERED": "1",
         **job.plugin.settings,
+        "PYTHONFAULTHANDLER": "1",  # where a signal such as SIGSEGV has come from
     }
     if job.tracking:
         values["MLFLOW_TRACKING_URI"] = job.tracking.uri

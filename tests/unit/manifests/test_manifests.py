@@ -242,6 +242,7 @@ def test_the_variables_of_a_replica():
         "TENSORBOARD_LOGGING_DIR": "/workspace/checkpoints/tensorboard",
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
         "OMP_NUM_THREADS": None,
         "OMP_WAIT_POLICY": "PASSIVE",
     }
@@ -279,7 +280,7 @@ def test_one_process_sees_nothing_that_says_it_is_one_of_several(framework, oper
     added = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT", "PET_MASTER_ADDR")
     added += ("PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
     seen = {name: os.environ[name] for name in ("PATH",)} | declared
-    seen |= {name: "1" for name in (added if framework != "xgboost" else added[:4])}
+    seen |= dict.fromkeys(added if framework != "xgboost" else added[:4], "1")
     words = [expand(word, seen) for word in [*container["command"], *container["args"]]]
     assert words[-1] == "1"  # what its arguments refer to is there
     done = subprocess.run(words, env=seen, capture_output=True, text=True, check=True)
@@ -542,7 +543,7 @@ def test_an_unknown_operator_is_refused():
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
-            "env: 135 are more than the 128 that a TrainJob takes",
+            "env: 136 are more than the 128 that a TrainJob takes",
         ),
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],
