@@ -21,6 +21,7 @@ from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
+from trireme.observers.dataset import Unchanged
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
 from trireme.observers.printing import LastWord, Logs, Printing
@@ -89,7 +90,8 @@ def train(
     try:
         with contextlib.closing(LivePrinter()) as printer:
             shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
-            more = [shown, last, *observers, *installed_observers(job)]
+            dataset = Unchanged(Path(job.data_dir))
+            more = [shown, last, dataset, *observers, *installed_observers(job)]
             seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)
