@@ -14,6 +14,7 @@ from trireme.job.job import TrainingJob
 from trireme.job.rules import GPU, MANAGED_BY
 from trireme.kubernetes.spot import SPOT
 from trireme.manifests import storage
+from trireme.text.variables import inlined, names_in
 from trireme.tracking.environment import CREDENTIALS, SECRET
 
 DEFAULTS = {
@@ -110,8 +111,8 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         # Python itself puts only the program's own folder on its path.
         "PYTHONPATH": job.code_dir,
         "PYTHONUNBUFFERED": "1",
-        **job.plugin.settings,
         "PYTHONFAULTHANDLER": "1",  # where a signal such as SIGSEGV has come from
+        **job.plugin.settings,
     }
     if job.tracking:
         values["MLFLOW_TRACKING_URI"] = job.tracking.uri
@@ -144,6 +145,23 @@ def with_packages(job: TrainingJob, start: list[str]) -> list[str]:
     # Only a shell can tell what PATH the image has.
     path = 'export PATH="$0/bin:$PATH" && exec "$@"'
     return ["sh", "-c", path, literal(job.packages), *start]
+
+
+def with_late_variables(job: TrainingJob, role: str, start: list[str]) -> list[str]:
+    """Returns a command with the job's variables that refer to what each replica has of its own."""
+    # Kubernetes expands a reference in a variable only to what is declared before that, and the
+    # operator declares its own last; in a command it expands all.
+    more = {entry["name"] for entry in job.plugin.variables(job, role)} - job.env.keys()
+    late: dict[str, str] = {}
+    for name, value in job.env.items():
+        referred = names_in(value)
+        if not referred.isdisjoint(late.keys() | more) or any(
+            re.fullmatch(job.plugin.injected, each) for each in referred
+        ):
+            late[name] = inlined(value, late)
+    if not (late and start):
+        return start
+    return ["env", *(f"{name}={value}" for name, value in late.items()), *start]
 
 
 def resources(replica: Replica) -> dict[str, Any]:
@@ -203,7 +221,9 @@ def _pod(
     sources, mounts = storage.volumes(job, replica)
     env = environment(job)
     given = {entry["name"] for entry in env}
-    start = with_packages(job, command[0]) if job.plugin.role(role).has_program else command[0]
+    start = command[0]
+    if job.plugin.role(role).has_program:
+        start = with_late_variables(job, role, with_packages(job, start))
     more = [each for each in job.plugin.variables(job, role) if each["name"] not in given]
     main = {
         "name": container,

@@ -249,6 +249,7 @@ def test_the_variables_of_a_replica():
 
 
 SHOWN = [sys.executable, "-c", "import os; print(*sorted(os.environ))"]
+SHOW_ENV = "import os, json; print(json.dumps(dict(os.environ)))"
 
 
 @pytest.mark.parametrize(
@@ -288,12 +289,42 @@ def test_one_process_sees_nothing_that_says_it_is_one_of_several(framework, oper
     assert [name for name in done.stdout.split() if re.fullmatch(pattern, name)] == []
 
 
+@pytest.mark.parametrize(
+    ("framework", "operator"),
+    [("pytorch", "training-operator"), ("pytorch", "trainer"), ("xgboost", "training-operator")],
+)
+def test_a_variable_may_refer_to_what_the_operator_adds(framework, operator):
+    env = {
+        "OUT": "/out/$(RANK)-$(WORLD_SIZE)",
+        "FILE": "$(OUT)/$$(X)-$(DATA_DIR)",
+        "LITERAL": "$$(RANK)",
+    }
+    job = {"image": IMAGE, "framework": framework, "workers": 1, "env": env}
+    manifest = rendered(operator, **job, command=[*SHOWN[:2], SHOW_ENV])
+    if operator == "trainer":
+        jobs = of_runtime(manifest)["worker"]
+        container = jobs["template"]["spec"]["template"]["spec"]["containers"][0]
+        seen = on_jobset(manifest, "worker", 0)
+    else:
+        container = main(manifest, "Worker")
+        seen = {}
+        for entry in container["env"]:
+            seen[entry["name"]] = expand(entry.get("value") or "1", seen)
+    seen |= {"PATH": os.environ["PATH"], "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}
+    seen |= {"MASTER_PORT": "1"}
+    words = [expand(word, seen) for word in container["command"]]
+    found = json.loads(subprocess.check_output(words, env=seen, text=True))
+    assert found["OUT"] == "/out/1-2"
+    assert found["FILE"] == "/out/1-2/$(X)-/workspace/data"
+    assert found["LITERAL"] == "$(RANK)"
+
+
 def test_several_processes_of_xgboost_have_the_variables_of_trainer_too():
     job = {"image": IMAGE, "framework": "xgboost", "command": SHOWN, "workers": 1}
     container = main(rendered(**job), "Worker")
     seen = {"PATH": os.environ["PATH"], "RANK": "1", "WORLD_SIZE": "2"}
     seen |= {"MASTER_ADDR": "job-master-0", "MASTER_PORT": "9999"}
-    show = [*container["command"][:-1], "import os, json; print(json.dumps(dict(os.environ)))"]
+    show = [*container["command"][:-1], SHOW_ENV]
     found = json.loads(subprocess.check_output(show, env=seen, text=True))
     assert {name: value for name, value in found.items() if name.startswith("DMLC_")} == {
         "DMLC_TRACKER_URI": "job-master-0",
