@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from trireme.code import tree
 from trireme.credentials import secrets
 from trireme.errors import InputError
 from trireme.files import event_files as events
@@ -261,6 +262,8 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
             )
         options = [f"--secret={job.code.secret}"] if job.code.secret else []
         options += [f"--directory={job.code.directory}"] if job.code.directory else []
+        if job.code.submodules != tree.ALL:
+            options.append(f"--submodules={job.code.submodules}")
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
         command = ["trireme.code", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")
