@@ -48,6 +48,7 @@ def reproduction(
     time_limit: int,
     image: str,
     job: dict,
+    code_submodules: str = "all",
     parameter_servers: int = 0,
     processes_per_worker: int = 1,
     requirements: list = [],  # noqa: B006 - kfp copies it

@@ -42,6 +42,9 @@ JOB_PARAMETERS = tuple(
 """Parameters that describe the training job, besides the framework and ``job``."""
 
 
+CODE = ("url", "revision", "secret", "directory", "submodules")
+"""The parameters that say which code is checked out, without the ``code_`` that they begin with."""
+
 BASE_MODEL = ("base_model", "base_model_secret", "base_model_options")
 """Parameters that describe the model that training starts from."""
 
@@ -66,7 +69,7 @@ def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
 def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
     """Adds the steps that training needs: checkout and dataset."""
     code = steps.checkout(
-        **{name: given[f"code_{name}"] for name in ("url", "revision", "secret", "directory")},
+        **{name: given[f"code_{name}"] for name in CODE},
         requirements=given["requirements"],
         requirements_secret=given["requirements_secret"],
         framework=framework,
@@ -118,7 +121,7 @@ def check_training(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
     """Refuses parameters that could not lead to a model, before anything is created."""
-    git.check(*(parameters[f"code_{name}"] for name in ("url", "revision", "secret", "directory")))
+    git.check(*(parameters[f"code_{name}"] for name in CODE))
     requirements.check(parameters["requirements"])
     secrets.check("requirements_secret", parameters["requirements_secret"])
     described = description.described(

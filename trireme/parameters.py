@@ -44,6 +44,12 @@ PARAMETERS = {
     "code_directory": Described(
         str, "", "A directory in the repository that becomes CODE_DIR. Empty: all of it."
     ),
+    "code_submodules": Described(
+        str,
+        "all",
+        "The repository's submodules that are checked out: all, none, or their paths with commas "
+        "between them.",
+    ),
     "requirements": Described(
         list,
         [],

@@ -71,6 +71,7 @@ def checkout(
     revision: Any = "",
     secret: Any = DEFAULTS["code"],
     directory: Any = "",
+    submodules: Any = "all",
     requirements: Any = (),
     requirements_secret: Any = DEFAULTS["requirements"],
     framework: Any = "pytorch",
@@ -83,6 +84,8 @@ def checkout(
         revision: Branch, tag or commit. Empty: the default branch; of a directory, what is in it.
         secret: The Secret with the credentials, if there is one of that name.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
+        submodules: The submodules that are checked out: all, none, or their paths with commas
+            between them.
         requirements: Packages that the programs of all steps find: a list of requirements, and of
             files in CODE_DIR that list them.
         requirements_secret: The Secret with their index, if there is one of that name.
@@ -93,6 +96,7 @@ def checkout(
         revision=revision,
         secret=secret,
         directory=directory,
+        submodules=submodules,
         requirements=_list(requirements),
         requirements_secret=requirements_secret,
         framework=framework,

@@ -14,6 +14,7 @@ def checkout(
     workspace: str,
     secret: str = "",
     directory: str = "",
+    submodules: str = "all",
     requirements: list[str] = [],  # noqa: B006 - kfp copies it
     requirements_secret: str = "",
     framework: str = "pytorch",
@@ -29,6 +30,8 @@ def checkout(
             password (or a token), or ssh-privatekey and known_hosts. Empty:
             none; one of the default name is optional.
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
+        submodules: The submodules that are checked out: all, none, or their paths with commas
+            between them.
         requirements: Packages for all steps of the run: requirements, and files in CODE_DIR that
             list them. Those of git repositories on the same server are opened with secret, too.
         requirements_secret: The name of the Secret with their index, under the keys index-url and
@@ -56,6 +59,7 @@ def checkout(
             Path(workspace, "code"),
             secret=secrets.given(secret, "code"),
             directory=directory,
+            submodules=submodules,
         )
         with credentials.for_others(url, secrets.given(secret, "code")) as git:
             install(

@@ -92,6 +92,16 @@ def test_a_pod_that_is_deleted_because_another_failed_is_not(up, player):
     assert str(run.end().error) == "replica worker-0 exited with status 3"
 
 
+def test_the_exception_that_a_replica_has_failed_with_is_told(up, player, eventually):
+    run, job, (_, worker) = up
+    lines = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>']
+    player.logs.write(worker, *lines, "KeyError: 'loss'")
+    said(run, eventually, "KeyError: 'loss'")
+    player.exit(worker, 1)
+    player.condition(job, "Failed")
+    assert str(run.end().error) == "replica worker-0 exited with status 1: KeyError: 'loss'"
+
+
 def test_what_the_preflight_said_is_none_of_a_replicas_words(up, player, eventually):
     run, job, (master, worker) = up
     player.logs.write(worker, MARK + '{"skipped":"Broken pipe"}', "the cause")

@@ -27,6 +27,12 @@ def test_a_script_that_raises_shows_the_failing_rank(trireme, repository):
     assert nested["train"].info.status == "FAILED"
     assert nested["checkout"].info.status == "FINISHED"
     assert "evaluate" not in nested
+    name = trireme.run_directory().name
+    ended = trireme.run("status", name).stdout.split("RESULT", 1)[1]
+    assert "[worker-0] [rank1]: ValueError: the learning rate went to seed" in ended
+    last = [line.split(maxsplit=1) for line in ended.splitlines()[-2:]]
+    helps = [["Logs", f"trireme logs {name} --step train"], ["Resume", f"trireme resume {name}"]]
+    assert last == helps
     assert not (trireme.run_directory() / "workspace" / "model").exists()
 
 

@@ -65,6 +65,28 @@ def test_a_job_is_submitted_listed_shown_and_deleted(trireme, program):
     assert not directory.exists()
 
 
+LAUNCHED = """
+import os, sys
+if "RANK" not in os.environ:
+    shown = [name for name in os.environ if "RANK" in name or name.startswith(("PET_", "MASTER_"))]
+    print("alone with", sorted(shown), flush=True)
+    os.execvp("torchrun", ["torchrun", "--nproc-per-node", "2", sys.argv[0]])
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}\\n", end="", flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_one_process_may_start_several_with_a_launcher_of_its_own(trireme, program):
+    program(LAUNCHED)
+    done = trireme.run("job", "submit", "--local", "--entrypoint", "train.py")
+    assert done.returncode == 0, done.stderr
+    said = {line for line in done.stdout.splitlines() if line.startswith("[master-0]")}
+    ranks = {"[master-0] rank 0 of 2", "[master-0] rank 1 of 2"}
+    assert said == {"[master-0] alone with []", *ranks}
+
+
 def test_logs_follow_a_job_that_is_then_cancelled(trireme, program):
     program(FOREVER)
     job = trireme.start("job", "submit", "--local", "--name", "long", "--entrypoint", "train.py")

@@ -91,7 +91,7 @@ def test_a_cut_link_ends_the_job_and_a_replica_is_named(allreduce, tmp_path, mon
             networks[0]._in_switch("ip link set host2 nomaster")  # worker-1's
 
     manifest = allreduce(processes=1, limit=5, steps=10_000)
-    with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1$") as caught:
+    with pytest.raises(JobFailed, match=r"^replica \S+ exited with status 1: \S+Error: ") as caught:
         runner.run(manifest, tmp_path / "logs", line_by_line(listen), isolated=True)
     assert "Timed out waiting" in caught.value.detail
 

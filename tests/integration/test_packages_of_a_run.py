@@ -26,7 +26,7 @@ import subprocess, tiny
 assert subprocess.check_output(["tiny-say"], text=True).strip() == tiny.VERSION
 """
 KEEPS = """
-if os.environ["RANK"] == "0":
+if os.environ.get("RANK", "0") == "0":
     (model / "tiny").write_text(tiny.VERSION)
 """
 

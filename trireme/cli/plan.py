@@ -75,8 +75,13 @@ def plan(
     planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **operator), chosen)
     typer.echo(f"{chosen.name} on {target.title}\n")
     if target.is_here and planned.manifest:
+        from trireme.job.rules import GPU
+        from trireme.runner.local.gpus import lacking_gpus
+
         _show_job(planned)
         _facts(_cost(planned))
+        if lacking := lacking_gpus(int(planned.total.requests.get(GPU, 0))):
+            typer.echo(lacking, err=True)
         return
     table(["STEP", "IMAGE"], map(list, planned.steps))
     if target.is_here:

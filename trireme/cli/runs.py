@@ -66,13 +66,18 @@ def status(target: "Target", run: RunName = "") -> None:
     console.heading(f"{found.name}: {found.state}, {found.seconds:.0f} s")
     if found.message:
         console.print(found.message)
+    steps = target.told(found)
     rows = [
         [step.name, step.state, f"{step.seconds:.0f}" if step.seconds else "", step.result]
-        for step in target.told(found)
+        for step in steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
     came_of_it = target.outcome(found) if found.state in ENDED else {}
     console.facts(came_of_it | found.facts)
+    if found.state in ("FAILED", "KILLED", "lost"):
+        for line in target.last_lines(found).splitlines():
+            console.print(line)
+        console.facts(target.what_helps(found, steps))
     target.catch_up([found])
 
 

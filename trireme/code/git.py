@@ -36,7 +36,9 @@ class Checkout(NamedTuple):
     commit: str
 
 
-def check(url: str, revision: str, secret: str = "", directory: str = "") -> None:
+def check(
+    url: str, revision: str, secret: str = "", directory: str = "", submodules: str = tree.ALL
+) -> None:
     """Refuses what could not work, or what git would take for something else than it is."""
     urls.check(url)
     revisions.check(revision)
@@ -44,8 +46,15 @@ def check(url: str, revision: str, secret: str = "", directory: str = "") -> Non
     parts = PurePosixPath(directory).parts
     if "\0" in directory or directory.startswith("/") or {"..", ".git"} & set(parts):
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
+    if not all(map(str.strip, submodules.split(","))):
+        raise InputError(
+            f"code_submodules {submodules!r}: must be {tree.ALL}, {tree.NONE}, or the paths of "
+            "submodules with commas between them"
+        )
     if not url:
         builtin.check(revision, directory, secret)
+        if submodules != tree.ALL:
+            raise InputError(f"code_submodules {submodules!r} is given without code_url")
 
 
 def check_here(url: str, secret: str, revision: str = "") -> None:
@@ -116,7 +125,13 @@ def resolve(url: str, revision: str, secret: str = "") -> str:
 
 
 def checkout(
-    url: str, revision: str, destination: Path, *, secret: str = "", directory: str = ""
+    url: str,
+    revision: str,
+    destination: Path,
+    *,
+    secret: str = "",
+    directory: str = "",
+    submodules: str = tree.ALL,
 ) -> Checkout:
     """Brings a repository's working tree at a revision to a directory, with its submodules.
 
@@ -132,21 +147,23 @@ def checkout(
             ``trireme.code.credentials.KEYS``. Empty: whatever git finds on this
             machine.
         directory: A directory in the repository, which is what the caller wants of it.
+        submodules: ``all``, ``none``, or the paths of those that are wanted, with commas between.
     """
-    check(url, revision, secret, directory)
+    check(url, revision, secret, directory, submodules)
     if not url:
         return _bring_builtin(destination)
     source = urls.source(url)
     params = {"code_url": source, "code_revision": revision or "HEAD", "code_directory": directory}
+    params |= {"code_submodules": submodules} if submodules != tree.ALL else {}
     journal.log_params({name: value for name, value in params.items() if value})
     try:
         with repository.opened(source, secret) as origin:
             if given := urls.bundle(url):
-                found, notes = _bring_bundle(given, origin, destination)
+                found, notes = _bring_bundle(given, origin, destination, submodules)
             elif snapshot.is_meant(url, revision):
-                found, notes = _bring_snapshot(url, origin, destination)
+                found, notes = _bring_snapshot(url, origin, destination, submodules)
             else:
-                found, notes = _bring(origin, revision, destination)
+                found, notes = _bring(origin, revision, destination, submodules)
                 notes += _without_changes(source, found, destination)
         path = _inside(directory, destination)
         _record(source, found, notes)
@@ -179,7 +196,7 @@ def _already_there(origin: Origin, revision: str, destination: Path) -> Found | 
 
 
 def _bring(
-    origin: Origin, revision: str, destination: Path, repo: Path | None = None
+    origin: Origin, revision: str, destination: Path, submodules: str, repo: Path | None = None
 ) -> tuple[Found, list[str]]:
     """Brings what is wanted, unless it is there already; returns also what it is without.
 
@@ -193,25 +210,29 @@ def _bring(
         found = repository.fetch(place, revision, partial)
         if repo:
             must("name the origin", git("remote", "set-url", "origin", origin.source, at=partial))
-        contents = tree.fill(origin, found.commit, partial)
+        contents = tree.fill(origin, found.commit, partial, submodules)
         tree.check_links(contents.links, partial)
     return found, [f"without {what}" for what in contents.missing]
 
 
-def _bring_bundle(given: urls.Bundle, origin: Origin, destination: Path) -> tuple[Found, list[str]]:
+def _bring_bundle(
+    given: urls.Bundle, origin: Origin, destination: Path, submodules: str
+) -> tuple[Found, list[str]]:
     found, notes = Found(given.commit, ""), list[str]()
     if repository.commit_at(destination) != given.commit:
         with bundle.fetched(given.place, given.commit) as repo:
-            found, notes = _bring(origin, given.commit, destination, repo)
+            found, notes = _bring(origin, given.commit, destination, submodules, repo)
     subject = git("log", "-1", "--format=%s", at=destination).stdout.strip()
     _keep(destination, found.commit)
     journal.log_tags({"git.dirty": str(subject == snapshot.SUBJECT).lower()})
     return found, notes
 
 
-def _bring_snapshot(url: str, origin: Origin, destination: Path) -> tuple[Found, list[str]]:
+def _bring_snapshot(
+    url: str, origin: Origin, destination: Path, submodules: str
+) -> tuple[Found, list[str]]:
     with snapshot.taken(url) as taken:
-        found, notes = _bring(origin, taken.commit, destination, taken.repository)
+        found, notes = _bring(origin, taken.commit, destination, submodules, taken.repository)
         if taken.changed:
             changes = destination.with_name(f"{destination.name}.diff")
             if write_changes(urls.path(origin.source), taken.head, changes):

@@ -12,7 +12,7 @@ from trireme.code import shadow, url
 from trireme.code.command import git, must, patiently
 from trireme.code.failures import reason, unreadable
 from trireme.code.repository import Origin, fetch
-from trireme.errors import InputError
+from trireme.errors import InputError, TriremeError
 
 _IN_PARALLEL = "checkout.workers=4"  # a NAS answers each write slowly, but many at once
 _FILE, _LINK, _SUBMODULE = "100644", "120000", "160000"
@@ -33,6 +33,10 @@ NO_LFS = (
 _MOST_PARTS = 10_000  # of a path, with those of the links in it
 
 
+ALL, NONE = "all", "none"
+"""What submodules are wanted, where not those of some paths, with commas between them."""
+
+
 class Contents(NamedTuple):
     """What was found in a tree that a person should know of: links, and in words what it lacks."""
 
@@ -46,8 +50,12 @@ class _Entry(NamedTuple):
     path: str
 
 
-def fill(origin: Origin, commit: str, tree: Path) -> Contents:
-    """Checks out a commit that has been fetched, and its submodules at the commits it names."""
+def fill(origin: Origin, commit: str, tree: Path, wanted: str = ALL) -> Contents:
+    """Checks out a commit that has been fetched, and its submodules at the commits it names.
+
+    Args:
+        wanted: Which submodules; of one that is wanted all that are in it.
+    """
     entries = _entries(commit, tree)
     contents = Contents([tree / entry.path for entry in entries if entry.mode == _LINK], [])
     in_lfs = is_in_lfs(commit, tree)
@@ -55,7 +63,7 @@ def fill(origin: Origin, commit: str, tree: Path) -> Contents:
         contents.missing.append("the files in LFS, because git-lfs is not installed")
         in_lfs = False
     _check_out(origin, commit, tree, in_lfs)
-    submodules = [entry for entry in entries if entry.mode == _SUBMODULE]
+    submodules = _wanted(wanted, [entry for entry in entries if entry.mode == _SUBMODULE])
     described = any(entry.path == ".gitmodules" and entry.mode == _FILE for entry in entries)
     sources = _submodule_urls(commit, tree) if submodules and described else {}
     for entry in submodules:
@@ -66,6 +74,18 @@ def fill(origin: Origin, commit: str, tree: Path) -> Contents:
         else:
             contents.missing.append(f"the submodule {entry.path}, which .gitmodules leaves out")
     return contents
+
+
+def _wanted(wanted: str, submodules: list[_Entry]) -> list[_Entry]:
+    """Returns the submodules that are wanted."""
+    if wanted in (ALL, NONE):
+        return submodules if wanted == ALL else []
+    by_path = {entry.path: entry for entry in submodules}
+    for path in (names := wanted.split(",")):
+        if path not in by_path:
+            there = ", ".join(by_path) or "none"
+            raise InputError(f"code_submodules {path!r}: the repository has {there}")
+    return [by_path[path] for path in names]
 
 
 def check_links(links: list[Path], tree: Path) -> None:
@@ -177,5 +197,8 @@ def _fill_submodule(origin: Origin, source: str, entry: _Entry, tree: Path) -> C
             below = origin._replace(source=source, stand_in=stand_in)
             fetch(below, entry.id, directory)
     except InputError as error:
-        raise InputError(f"the submodule {entry.path}: {error}") from None
+        advice = "; code_submodules says which are checked out"
+        raise InputError(f"the submodule {entry.path}: {error}{advice}") from None
+    except TriremeError as error:
+        raise TriremeError(f"the submodule {entry.path}: {error}") from None
     return fill(below, entry.id, directory)

@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Collection
 
+SHORTEST = 8  # characters of a value that is looked for in a text
+
 _WITHHELD = re.compile(
     r".*(TOKEN(?!IZER)|PASSW|PASSPHRASE|SECRET|CREDENTIAL|ASKPASS|COOKIE|_AUTH$|_PAT$).*"
     r"|.*(API|ACCESS|ACCOUNT|PRIVATE|SERVICE|STORAGE)_?KEY.*"
@@ -13,7 +15,7 @@ _WITHHELD = re.compile(
     re.IGNORECASE,
 )
 # A login in a URL, as of a database.
-_LOGIN = re.compile(r"\w://[^/@\s]+@")
+_LOGIN = re.compile(r"(?<=\w://)[^/@\s]+@")
 _HAVE_LOGINS = re.compile(r".*_PROXY", re.IGNORECASE)
 """Variables whose URLs whatever asks a server needs as they are."""
 
@@ -22,6 +24,14 @@ def is_withheld(name: str, value: str = "") -> bool:
     """Whether a variable is one that only this user's own programs are given."""
     has_login = bool(_LOGIN.search(value)) and not _HAVE_LOGINS.fullmatch(name)
     return has_login or bool(_WITHHELD.fullmatch(name))
+
+
+def without_values(text: str) -> str:
+    """Returns a text without what variables that are withheld hold, and logins in URLs."""
+    for name, value in os.environ.items():
+        if len(value) >= SHORTEST and _WITHHELD.fullmatch(name):
+            text = text.replace(value, "***")
+    return _LOGIN.sub("***@", text)
 
 
 def environment(kept: Collection[str] = ()) -> dict[str, str]:

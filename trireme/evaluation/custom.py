@@ -24,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trireme.errors import InputError, StepFailed, exit_in_words
+from trireme.cause import ended
+from trireme.errors import InputError, StepFailed
 from trireme.evaluation.figure_names import words
 from trireme.evaluation.figures import Evaluation, Score
 from trireme.evaluation.options import CustomEvaluation, outside
@@ -61,6 +62,7 @@ def run(
     places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
     places["EVALUATION_DIR"] = directory
     variables = {name: str(place) for name, place in places.items()}
+    variables["PYTHONFAULTHANDLER"] = "1"  # where a signal such as SIGSEGV has come from
     variables |= {BASE_MODEL: source.base_model} if source.base_model else {}
     for name, text in program.env.items():
         variables[name] = expand(text, os.environ | variables)
@@ -74,7 +76,7 @@ def run(
         command = [str(file), *(expand(word, seen) for word in program.args)]
         status, lines = _followed(command, source.code, variables | tracking)
     if status:
-        raise StepFailed(f"{called} {exit_in_words(status)}", lines)
+        raise StepFailed(f"{called} {ended(status, lines.splitlines())}", lines)
     left_files.tidy(directory, "EVALUATION_DIR")
 
 

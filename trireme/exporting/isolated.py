@@ -15,8 +15,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from trireme.cause import ended
 from trireme.credentials import withheld
-from trireme.errors import StepFailed, exit_in_words
+from trireme.errors import StepFailed
 from trireme.exporting import answering
 from trireme.exporting.answering import DESCRIPTION
 from trireme.packages.use import used
@@ -139,8 +140,8 @@ def _ask(
     if is_late.is_set():
         raise StepFailed(f"it has neither been loaded nor answered within {LIMIT:.0f} s")
     if not reply:
-        how = exit_in_words(process.wait())
         last = (folder / "output").read_text(errors="replace").splitlines()[-LAST_LINES:]
+        how = ended(process.wait(), last)
         raise StepFailed(f"the process that loads {file.name} back {how}", "\n".join(last))
     if reason := json.loads(reply):
         raise StepFailed(

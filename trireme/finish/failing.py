@@ -2,9 +2,9 @@
 
 import re
 
-from trireme.errors import TriremeError, exit_in_words
+from trireme.cause import ended, exception
+from trireme.errors import TriremeError
 
-TRACEBACK = "Traceback (most recent call last):"
 SHOWN = 40  # lines at most
 
 _FRAME, _INDENTED = '  File "', "    "
@@ -20,11 +20,8 @@ def failure(step: str, exit_status: int, lines: list[str]) -> TriremeError:
     Args:
         lines: The last ones that it has printed.
     """
-    how = exit_in_words(exit_status)
-    if TRACEBACK in lines:
-        began = len(lines) - lines[::-1].index(TRACEBACK)
-        said = (line for line in lines[began:] if line.strip() and not line.startswith(" "))
-        how = f"failed: {next(said, how)}"
+    said = exception(lines)
+    how = f"failed: {said}" if said else ended(exit_status, lines)
     return TriremeError(f"step {step} {how}", "\n".join(_without_engine(lines)[-SHOWN:]))
 
 

@@ -337,6 +337,11 @@ def python(job: "TrainingJob", role: str) -> Command:
     return program(job, role, ["python3"])
 
 
+def without(names: Iterable[str], start: list[str]) -> list[str]:
+    """Returns a command that takes variables away which an operator adds to every pod."""
+    return ["sh", "-c", f'unset {" ".join(names)}; exec "$0" "$@"', *start]
+
+
 def entries(values: Mapping[str, str]) -> Variables:
     """Returns variables as a container's ``env`` has them."""
     return [{"name": name, "value": value} for name, value in values.items()]

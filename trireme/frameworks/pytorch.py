@@ -17,12 +17,18 @@ from trireme.images import PYTORCH
 _LOCAL = base.entries({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
 """What torchrun would set and the operator does not."""
 
-_ONE_NODE = base.entries({"NODE_RANK": "0", "GROUP_RANK": "0"})
 _NODE_RANK = (
     'r="${RANK:-0}"; export NODE_RANK="${NODE_RANK:-$r}" GROUP_RANK="${GROUP_RANK:-$r}"; '
     'exec "$0" "$@"'
 )
 """The same of several pods, each of which knows its own: Lightning and Accelerate look for it."""
+
+_OF_SEVERAL = (
+    *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+)
+"""What the operator sets for one process, too: programs and launchers take it for one of several,
+ask for GPUs, or find the port taken that they are to listen on."""
 
 _TOLD_TO_END = (
     'trap \'told="${p:-early}"; [ -z "$p" ] || kill -TERM "$p"\' TERM; "$0" "$@" & p=$!; '
@@ -71,7 +77,7 @@ class PyTorch(base.Framework):
         r"MASTER_(ADDR|PORT)|(LOCAL_)?WORLD_SIZE|(LOCAL_)?RANK|PET_(NNODES|NODE_RANK|"
         r"NPROC_PER_NODE|MASTER_ADDR|MASTER_PORT|MAX_RESTARTS|RDZV_(ENDPOINT|BACKEND|ID))"
     )
-    inherited = r"((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|(PET|TORCHELASTIC)_\w+"
+    inherited = r"((LOCAL|GROUP|NODE|ROLE)_)?(RANK|WORLD_SIZE)|ROLE_NAME|(PET|TORCHELASTIC)_\w+"
     meeting: ClassVar = {
         "rank": "PET_NODE_RANK RANK",
         "address": "PET_MASTER_ADDR MASTER_ADDR",
@@ -96,25 +102,28 @@ class PyTorch(base.Framework):
     def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
         # The operator sets all that one process needs, and torchrun would import PyTorch once more
         # only to wait.
-        if not _is_alone(job):
+        if not _is_alone(job) or job.world_size == 1:
             return self.node_command(job, variables, role)
         start, arguments = base.python(job, role)
-        if job.world_size > 1 and not job.roles[role].command:
+        if not job.roles[role].command:
             start = ["sh", "-c", _NODE_RANK, *start]
         return start, arguments
 
     def node_command(
         self, job: "base.TrainingJob", variables: list[str], role: str = "master"
     ) -> base.Command:
+        if _is_alone(job) and job.world_size == 1:
+            start, arguments = base.python(job, role)
+            return base.without(_OF_SEVERAL, start), arguments
         start, arguments = base.program(job, role, ["torchrun"], _for_torchrun)
         is_ours = not job.roles[role].command
         return ["sh", "-c", _TOLD_TO_END, *start] if is_ours else start, arguments
 
     def variables(self, job: "base.TrainingJob", role: str) -> base.Variables:
         """Returns what torchrun or the operator leaves out."""
-        nodes = _ONE_NODE if job.world_size == 1 else []
-        alone = _LOCAL + nodes + _THREADS if _is_alone(job) else []
-        return alone + (_ELASTIC if job.elastic else [])
+        if not _is_alone(job):
+            return _ELASTIC if job.elastic else []
+        return _THREADS if job.world_size == 1 else _LOCAL + _THREADS
 
     def default_counts(self, job: "base.TrainingJob") -> dict[str, int]:
         """Returns the counts; an elastic job has no master."""

@@ -11,6 +11,16 @@ from trireme.frameworks import base
 from trireme.frameworks.kinds import of_training_operator
 from trireme.images import XGBOOST
 
+_DMLC = (
+    'export DMLC_TRACKER_URI="$MASTER_ADDR" DMLC_TRACKER_PORT="$MASTER_PORT" '
+    'DMLC_TASK_ID="$RANK" DMLC_NUM_WORKER="$WORLD_SIZE"; exec "$0" "$@"'
+)
+"""What Kubeflow Trainer sets in their place, as XGBoost's own arguments are called:
+https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/xgboost/xgboost.go."""
+
+_OF_SEVERAL = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+"""What the operator sets for one process, too, which programs take for one of several by it."""
+
 
 class XgBoost(base.Framework):
     """XGBoost: a master, whose program starts the tracker and trains, and workers."""
@@ -27,12 +37,21 @@ class XgBoost(base.Framework):
         base.Role("worker", saves=False),  # as xgboost.callback.TrainingCheckPoint: rank 0 does
     )
     port = 9999
-    injected = r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK"
+    injected = (
+        r"MASTER_(ADDR|PORT)|WORKER_(ADDRS|PORT)|WORLD_SIZE|RANK|"
+        r"DMLC_(TRACKER_(URI|PORT)|TASK_ID|NUM_WORKER)"
+    )
     meeting: ClassVar = {"rank": "RANK", "address": "MASTER_ADDR", "port": "MASTER_PORT"}
     ends_together = True
     module = "xgboost"
     trainer = "trainers/xgboost_classifier.py"
     peer_lost = r"all(reduce|gather) failed|poll error condition"
+
+    def command(self, job: "base.TrainingJob", role: str, variables: list[str]) -> base.Command:
+        start, arguments = base.python(job, role)
+        if job.world_size == 1:
+            return base.without(_OF_SEVERAL, start), arguments
+        return ["sh", "-c", _DMLC, *start], arguments
 
     def rendezvous(self, job: "base.TrainingJob", role: str) -> base.Variables:
         port, workers = str(self.port), job.world_size - 1

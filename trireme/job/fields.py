@@ -102,10 +102,13 @@ class Code(StrictModel):
     directory: str = ""
     """A directory in the repository that becomes CODE_DIR; empty: all of it."""
 
+    submodules: str = "all"
+    """The submodules that are checked out: all, none, or their paths with commas between."""
+
     @model_validator(mode="after")
     def _check_git(self) -> Self:
         try:
-            git.check(self.url, self.revision, self.secret, self.directory)
+            git.check(self.url, self.revision, self.secret, self.directory, self.submodules)
         except InputError as error:
             raise ValueError(str(error).removeprefix("code_")) from None
         return self

@@ -36,6 +36,7 @@ class Failure:
     Attributes:
         start: What tells this start of it from others; empty where nothing does.
         began: When that start began, where that is known.
+        exit_status: The container's; 0 where that is not known.
     """
 
     at: datetime
@@ -44,6 +45,7 @@ class Failure:
     taken: bool = False
     start: str = ""
     began: datetime | None = None
+    exit_status: int = 0
 
     @property
     def is_lost(self) -> bool:
@@ -139,7 +141,10 @@ def failure(pod: dict[str, Any], container: str) -> Failure | None:
         # ``lastState`` with the count of before (CrashLoopBackOff), or with that of after.
         start = ended.get("containerID") or ended.get("finishedAt") or ""
         stopped = asked is not None and asked <= at
-        return Failure(at, ended["words"], stopped, start=start, began=_began(ended))
+        status = int(ended.get("exitCode") or 0)
+        return Failure(
+            at, ended["words"], stopped, start=start, began=_began(ended), exit_status=status
+        )
     if pod.get("status", {}).get("phase") == "Failed":
         words = "failed for an unknown reason"
         return Failure(_changed(pod), words, stopped=asked is not None)

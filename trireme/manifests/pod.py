@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from trireme.code import tree
 from trireme.credentials import secrets
 from trireme.errors import InputError
 from trireme.files import event_files as events
@@ -14,6 +15,7 @@ from trireme.job.job import TrainingJob
 from trireme.job.rules import GPU, MANAGED_BY
 from trireme.kubernetes.spot import SPOT
 from trireme.manifests import storage
+from trireme.text.variables import inlined, names_in
 from trireme.tracking.environment import CREDENTIALS, SECRET
 
 DEFAULTS = {
@@ -110,6 +112,7 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         # Python itself puts only the program's own folder on its path.
         "PYTHONPATH": job.code_dir,
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",  # where a signal such as SIGSEGV has come from
         **job.plugin.settings,
     }
     if job.tracking:
@@ -143,6 +146,23 @@ def with_packages(job: TrainingJob, start: list[str]) -> list[str]:
     # Only a shell can tell what PATH the image has.
     path = 'export PATH="$0/bin:$PATH" && exec "$@"'
     return ["sh", "-c", path, literal(job.packages), *start]
+
+
+def with_late_variables(job: TrainingJob, role: str, start: list[str]) -> list[str]:
+    """Returns a command with the job's variables that refer to what each replica has of its own."""
+    # Kubernetes expands a reference in a variable only to what is declared before that, and the
+    # operator declares its own last; in a command it expands all.
+    more = {entry["name"] for entry in job.plugin.variables(job, role)} - job.env.keys()
+    late: dict[str, str] = {}
+    for name, value in job.env.items():
+        referred = names_in(value)
+        if not referred.isdisjoint(late.keys() | more) or any(
+            re.fullmatch(job.plugin.injected, each) for each in referred
+        ):
+            late[name] = inlined(value, late)
+    if not (late and start):
+        return start
+    return ["env", *(f"{name}={value}" for name, value in late.items()), *start]
 
 
 def resources(replica: Replica) -> dict[str, Any]:
@@ -202,7 +222,9 @@ def _pod(
     sources, mounts = storage.volumes(job, replica)
     env = environment(job)
     given = {entry["name"] for entry in env}
-    start = with_packages(job, command[0]) if job.plugin.role(role).has_program else command[0]
+    start = command[0]
+    if job.plugin.role(role).has_program:
+        start = with_late_variables(job, role, with_packages(job, start))
     more = [each for each in job.plugin.variables(job, role) if each["name"] not in given]
     main = {
         "name": container,
@@ -240,7 +262,12 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
             )
         options = [f"--secret={job.code.secret}"] if job.code.secret else []
         options += [f"--directory={job.code.directory}"] if job.code.directory else []
+<<<<<<< HEAD
         options += [f"--data-at={job.data_at}", f"--data={job.data_dir}"] if job.data_at else []
+=======
+        if job.code.submodules != tree.ALL:
+            options.append(f"--submodules={job.code.submodules}")
+>>>>>>> h2
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
         command = ["trireme.code", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")

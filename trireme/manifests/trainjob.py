@@ -75,7 +75,7 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
             "-c",
             'cd "$0" && exec "$@"',
             literal(job.code_dir),
-            *pod.with_packages(job, start),
+            *pod.with_late_variables(job, job.first_role, pod.with_packages(job, start)),
         ],
         "args": arguments,
         "env": environment,

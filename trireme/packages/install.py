@@ -30,6 +30,9 @@ from trireme.tracking import journal
 TAG = "packages"
 """The tag of a run with the hash of its lock."""
 
+BUILD_OUTPUT = "build.log"
+"""All that was said of a package that could not be built, in the workspace and in MLflow."""
+
 _PLATFORM = f"Python {requirements.PYTHON} on {sysconfig.get_platform()}"
 _LOCK = re.compile(r"(?:--.*\n)*# Python [\d.]+ on .")
 _SITE = f'''"""Has Python read the .pth files of this folder, and says for which Python it is."""
@@ -88,10 +91,16 @@ def install(
     there = present.packages(framework)
     uv = Uv(code, secret, there, git, wanted)
     given = os.environ.get(AGAIN)
-    lock, options = _lock_of(given) if given else resolved(list(wanted), framework, there, uv)
-    if any(map(_is_of_the_code, _entries(lock))) and not given:
-        lock = lock.replace("\n", f", with commit {commit}\n", 1)
-    folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
+    try:
+        lock, options = _lock_of(given) if given else resolved(list(wanted), framework, there, uv)
+        if any(map(_is_of_the_code, _entries(lock))) and not given:
+            lock = lock.replace("\n", f", with commit {commit}\n", 1)
+        folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
+    except NotBuilt as error:
+        output = workspace / BUILD_OUTPUT
+        output.write_text(error.output)
+        journal.log_artifact(output)
+        raise
     link.symlink_to(folder)
     _record(lock, folder.name, there, workspace)
 

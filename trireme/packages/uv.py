@@ -5,13 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from trireme.cause import exception
 from trireme.credentials import certificates, secrets, withheld
+from trireme.credentials.withheld import without_values
 from trireme.errors import InputError, TriremeError
 from trireme.files.home import in_a_pod
 from trireme.packages.present import HELD, Present
@@ -36,6 +39,10 @@ _NOT_BUILT = re.compile(r"Failed to build|build backend")
 _DISABLED = re.compile(
     r"building (?:source\s+distributions|from\s+source)[^:\n]*\sis\s+disabled", re.I
 )
+_PACKAGE = re.compile(r"[Ff]ailed to (?:download and )?build (?:source distribution )?`([^`]+)`")
+_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
+_COMMAND = re.compile(r"(error: |[\w.]*CalledProcessError: )command ", re.IGNORECASE)
+_HINT = re.compile(r"\n\n *hint:")
 _WHICH = re.compile(r"(?:distributions\s+for|required\s+for|attempted\s+to\s+build)\s+`([^`]+)`")
 _OF_GIT = ("SSH_AUTH_SOCK", "GIT_ASKPASS", "SSH_ASKPASS")
 _UNKNOWN = re.compile(
@@ -48,6 +55,7 @@ _NO_SOLUTION = re.compile(
     r", we can conclude that your requirements are unsatisfiable\.?"
 )
 LIMIT = 600  # characters of what uv says
+SHOWN = 20  # lines of a package's builder that are shown
 
 
 class Unsatisfiable(InputError):
@@ -55,7 +63,15 @@ class Unsatisfiable(InputError):
 
 
 class NotBuilt(InputError):
-    """A package without a wheel could not be built."""
+    """A package without a wheel could not be built.
+
+    Attributes:
+        output: All that its builder and uv have said.
+    """
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message, "\n".join(output.splitlines()[-SHOWN:]))
+        self.output = output
 
 
 class NotKnown(TriremeError):
@@ -192,9 +208,26 @@ def explained(said: str, present: Present, builds: bool = False) -> TriremeError
             )
     if (unknown := _UNKNOWN.search(words)) and not _DENIED.search(said):
         return Unsatisfiable(f"requirements: there is no package {unknown['name']} in the index")
+    if _NOT_BUILT.search(said):
+        return _not_built(without_queries(said), words)
     kind = Unsatisfiable if _NO_SOLUTION.search(words) else InputError
-    kind = NotBuilt if _NOT_BUILT.search(said) else kind
     return kind(f"requirements: {_NO_SOLUTION.sub('', words)}")
+
+
+def _not_built(said: str, words: str) -> NotBuilt:
+    """Returns the error of a package whose builder has failed: what that has said last."""
+    _, _, builders = said.partition("[stderr]\n")
+    # Its lines are indented, and uv's own come after them.
+    lines = textwrap.dedent(_HINT.split(builders)[0]).splitlines()
+    errors = [line for line in lines if _ERROR.search(line)]
+    said_last = [exception(lines), *reversed(errors)]
+    # That a command has failed says less than what the command has said.
+    told = sorted(filter(None, said_last), key=lambda line: bool(_COMMAND.match(line)))
+    if not told:
+        return NotBuilt(f"requirements: {words}", said)
+    package = _PACKAGE.search(said)
+    what, why = package[1] if package else "a package", without_values(told[0])[:LIMIT]
+    return NotBuilt(f"requirements: {what} cannot be built: {why}", said)
 
 
 def _conflicting(wanted: str, present: Present) -> str:

@@ -49,6 +49,9 @@ class CodeConfiguration(StrictModel):
     directory: str = ""
     """A directory in the repository that becomes CODE_DIR; empty: all of it."""
 
+    submodules: str = "all"
+    """The submodules that are checked out: all, none, or their paths with commas between."""
+
 
 class DatasetConfiguration(StrictModel):
     """A dataset."""
@@ -362,8 +365,9 @@ def check(entry: Entry, targets: Collection[str]) -> None:
     """
     try:
         match entry.content:
-            case CodeConfiguration(revision=revision, secret=secret, directory=directory):
-                git.check(_placed(entry, "url")["url"], revision, secret, directory)
+            case CodeConfiguration() as code:
+                url = _placed(entry, "url")["url"]
+                git.check(url, code.revision, code.secret, code.directory, code.submodules)
             case DatasetConfiguration(options=options, secret=secret):
                 description.described(_placed(entry, "uri")["uri"], secret, options)
             case Workspace():

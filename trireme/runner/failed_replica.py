@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from trireme.cause import cause
 from trireme.errors import JobFailed
 from trireme.frameworks import FRAMEWORKS
 from trireme.observers.preflight.replica.said import is_said
@@ -32,6 +33,16 @@ def is_peer_loss(lines: Iterable[str]) -> bool:
 
 def last_lines(replica: str, lines: Iterable[str]) -> str:
     """Returns up to ``TAIL`` of a failed replica's last lines: those of its program itself."""
+    return "\n".join(f"[{replica}] {line}" for line in _of_program(lines)[-TAIL:])
+
+
+def cause_of(status: int, lines: Iterable[str]) -> str:
+    """Returns what is to be added to how a replica ended, from its program's last lines."""
+    return cause(status, _of_program(lines))
+
+
+def _of_program(lines: Iterable[str]) -> list[str]:
+    """Returns the lines of the program itself, without a preflight's and a launcher's report."""
     recent = [line for line in lines if not is_said(line)]
     report = next((at for at, line in enumerate(recent) if _REPORT.search(line)), 0)
-    return "\n".join(f"[{replica}] {line}" for line in recent[: report or None][-TAIL:])
+    return recent[: report or None]

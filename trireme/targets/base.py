@@ -255,6 +255,21 @@ class Target(Generic[R]):
         """Returns what came of a run that has ended, in a person's words, as far as is known."""
         raise self._cannot("show runs")
 
+    def last_lines(self, run: R) -> str:
+        """Returns the last lines of what a run has failed with; empty where nobody has them."""
+        return ""
+
+    def reached_by(self) -> str:
+        """Returns the words that lead a further command there; empty for none."""
+        return ""
+
+    def what_helps(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
+        """Returns the commands for a run that has failed: its first failed step's log, resume."""
+        which = f"{run.key} {self.reached_by()}".rstrip()
+        failed = [step.name for step in steps if step.state == "FAILED"]
+        found = {"Logs": f"trireme logs {which} --step {failed[0]}"} if failed else {}
+        return found if run.state == "FINISHED" else found | {"Resume": f"trireme resume {which}"}
+
     def error(self, run: R) -> TriremeError | None:
         """Returns why a run that has ended has not done what it should; None if it has."""
         if run.state == "FINISHED":

@@ -167,6 +167,10 @@ class Remote(Target[R]):
         """Returns what came of a run; see ``Target``."""
         return self.left(run).facts
 
+    def last_lines(self, run: R) -> str:
+        """Returns what the last step has left of them; see ``Target``."""
+        return self.left(run).last_lines
+
     def owner_of(self, run: R) -> str:
         """Returns the id that a run's training jobs are named after."""
         raise NotImplementedError
@@ -259,7 +263,7 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
     console.print()
     console.heading(f"{run.name} {run.state}")
     left = target.left(run)
-    console.facts(left.facts | run.facts | _what_helps(target, run, steps))
+    console.facts(left.facts | run.facts | target.what_helps(run, steps))
     if stopped_by and run.state == "KILLED":
         return stopped_by
     if error := target.error(run):
@@ -267,14 +271,6 @@ def _stay(target: Remote[Any], run: Run, names: list[str], console: "Console") -
         sys.stdout.flush()
         raise error
     return 0
-
-
-def _what_helps(target: Remote[Any], run: Run, steps: Sequence[Step]) -> dict[str, str]:
-    """Returns the commands for a run that has failed: its first failed step's log, and resume."""
-    which = f"{run.key} {target.reached_by()}"
-    failed = [step.name for step in steps if step.state == "FAILED"]
-    found = {"Logs": f"trireme logs {which} --step {failed[0]}"} if failed else {}
-    return found if run.state == "FINISHED" else found | {"Resume": f"trireme resume {which}"}
 
 
 def _follow(

@@ -16,3 +16,13 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         return variables.get(match[1], match[0])
 
     return _REFERENCE.sub(replacement, text)
+
+
+def names_in(text: str) -> set[str]:
+    """Returns the names of the variables that a text refers to."""
+    return {match[1] for match in _REFERENCE.finditer(text) if match[1] is not None}
+
+
+def inlined(text: str, texts: Mapping[str, str]) -> str:
+    """Replaces ``$(NAME)`` by texts that are to be expanded with it; all else stays as it is."""
+    return _REFERENCE.sub(lambda match: texts.get(match[1], match[0]), text)

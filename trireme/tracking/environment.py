@@ -16,7 +16,10 @@ from trireme.files.home import TRACKER
 from trireme.files.whole_file import write_whole
 from trireme.text.say import say
 
-VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
+VARIABLES = (
+    *("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"),
+    "MLFLOW_EXPERIMENT_NAME",  # for programs that call set_experiment with it, as ultralytics
+)
 
 SECRET = "trireme-mlflow"
 """The Secret of a namespace with MLFLOW_TRACKING_URI and what else leads to the server."""

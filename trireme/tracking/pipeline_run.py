@@ -81,9 +81,9 @@ class PipelineRun:
         check_writable(self.uri)
         self.run_id = os.environ.get("MLFLOW_RUN_ID", "")
         # What MLflow is told below is for this process; and the pipeline's run is not a step's.
-        own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID")
+        own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
         self.inherited = {name: value for name, value in os.environ.items() if name not in own}
-        self.experiment_id = ""
+        self.experiment_id = self._experiment_name = ""
         self._workspace = workspace
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
@@ -219,6 +219,7 @@ class PipelineRun:
                     self.experiment_id, self.run_id = opened
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(self._whole._asdict()))
+                self._experiment_name = client.get_experiment(self.experiment_id).name
         except client.refusal as error:
             if no_room(error):
                 raise
@@ -237,6 +238,7 @@ class PipelineRun:
         variables = {
             "MLFLOW_TRACKING_URI": self.uri,
             "MLFLOW_EXPERIMENT_ID": self.experiment_id,
+            "MLFLOW_EXPERIMENT_NAME": self._experiment_name,
             "MLFLOW_RUN_ID": self._steps[step],
         }
         announce(file, variables, self.run_id)

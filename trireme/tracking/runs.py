@@ -122,10 +122,12 @@ def open_step(step: str, workspace: Path) -> bool:
         experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
         whole = PipelineRunId(experiment, above) if above else pipeline_run(workspace)
         run_id = step_run(step, workspace, whole)
+        experiment = client.get_experiment(whole.experiment_id).name
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")
         return False
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
+    os.environ["MLFLOW_EXPERIMENT_NAME"] = experiment
     return True
 
 

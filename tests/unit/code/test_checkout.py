@@ -462,6 +462,35 @@ def test_submodules_are_at_the_commit_that_is_recorded(nested, destination):
     assert (destination / "lib" / "file.txt").read_text() == "of the library"
 
 
+@pytest.mark.parametrize(("wanted", "files"), [("none", []), ("lib", ["file.txt"])])
+def test_submodules_are_a_choice(nested, destination, wanted, files):
+    checkout(str(nested.directory), "main", destination, submodules=wanted)
+    found = [each.name for each in (destination / "lib").iterdir() if each.name != ".git"]
+    assert found == files
+    assert (destination / "file.txt").read_text() == "three"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("lib,other", "code_submodules 'other': the repository has lib"),
+        ("lib,", "code_submodules 'lib,': must be all, none, or the paths"),
+        ("", "code_submodules '': must be all, none, or the paths"),
+    ],
+)
+def test_a_submodule_that_there_is_not_is_refused(nested, destination, wanted, said):
+    with pytest.raises(InputError, match=said):
+        checkout(str(nested.directory), "main", destination, submodules=wanted)
+    assert not destination.exists()
+
+
+def test_a_submodule_that_is_gone_is_named_with_its_url(nested, destination, make_repository):
+    library = nested.directory.parent / "library"
+    library.rename(library.with_name("moved"))
+    with pytest.raises(InputError, match=r"the submodule lib: .*library.*code_submodules says"):
+        checkout(str(nested.directory), "main", destination)
+
+
 def test_a_submodule_that_is_to_be_left_out_is_named(nested, destination, capsys):
     with (nested.directory / ".gitmodules").open("a") as file:
         file.write("\tupdate = none\n")

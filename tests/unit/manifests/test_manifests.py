@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -180,7 +181,8 @@ def test_variables_in_what_is_given_are_expanded_as_kubernetes_does_it(fields, r
 @given(text=TEXT | DOLLARS)
 def test_those_in_the_arguments_of_a_trainjob_are_too(text):
     path = "/code $(A) $$"
-    trainer = rendered("trainer", **PATCHED, args=[text], code_dir=path)["spec"]["trainer"]
+    several = PATCHED | {"workers": 1}
+    trainer = rendered("trainer", **several, args=[text], code_dir=path)["spec"]["trainer"]
     words = [expand(word, UNSEEN) for word in trainer["command"]]
     assert words[:4] == ["sh", "-c", 'cd "$0" && exec "$@"', path]
     assert words[4:] == ["sh", "-c", _TOLD_TO_END, "torchrun", "train.py"]
@@ -240,12 +242,95 @@ def test_the_variables_of_a_replica():
         "TENSORBOARD_LOGGING_DIR": "/workspace/checkpoints/tensorboard",
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",
-        "LOCAL_RANK": "0",
-        "NODE_RANK": "0",
-        "GROUP_RANK": "0",
+        "PYTHONFAULTHANDLER": "1",
         "OMP_NUM_THREADS": None,
         "OMP_WAIT_POLICY": "PASSIVE",
-        "LOCAL_WORLD_SIZE": "1",
+    }
+
+
+SHOWN = [sys.executable, "-c", "import os; print(*sorted(os.environ))"]
+SHOW_ENV = "import os, json; print(json.dumps(dict(os.environ)))"
+
+
+@pytest.mark.parametrize(
+    ("framework", "operator", "more"),
+    [
+        ("pytorch", "training-operator", {}),
+        ("pytorch", "trainer", {}),
+        ("pytorch", "trainer", {"runtime": "torch-distributed"}),
+        ("pytorch", "training-operator", {"packages": "/packages"}),
+        ("custom", "training-operator", {}),
+        ("xgboost", "training-operator", {}),
+        ("xgboost", "trainer", {}),
+    ],
+)
+def test_one_process_sees_nothing_that_says_it_is_one_of_several(framework, operator, more):
+    job = {"image": IMAGE, "framework": framework, "command": SHOWN, "args": ["$(RANK)"]}
+    manifest = rendered(operator, **job, **more)
+    if "runtime" in more:
+        container, declared = manifest["spec"]["trainer"], {}
+        container["command"][container["command"].index("/root/code")] = "/"
+    else:
+        if operator == "trainer":
+            pod = of_runtime(manifest)["master"]["template"]["spec"]["template"]["spec"]
+            declared = on_jobset(manifest, "master", 0)
+        else:
+            pod, declared = pods(manifest)["Master"], {}
+        container = pod["containers"][0]
+    # Whatever either operator adds to any pod.
+    added = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT", "PET_MASTER_ADDR")
+    added += ("PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
+    seen = {name: os.environ[name] for name in ("PATH",)} | declared
+    seen |= dict.fromkeys(added if framework != "xgboost" else added[:4], "1")
+    words = [expand(word, seen) for word in [*container["command"], *container["args"]]]
+    assert words[-1] == "1"  # what its arguments refer to is there
+    done = subprocess.run(words, env=seen, capture_output=True, text=True, check=True)
+    pattern = r"(DMLC|PET|MASTER)_\w+|((LOCAL|GROUP|NODE)_)?(RANK|WORLD_SIZE)"
+    assert [name for name in done.stdout.split() if re.fullmatch(pattern, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("framework", "operator"),
+    [("pytorch", "training-operator"), ("pytorch", "trainer"), ("xgboost", "training-operator")],
+)
+def test_a_variable_may_refer_to_what_the_operator_adds(framework, operator):
+    env = {
+        "OUT": "/out/$(RANK)-$(WORLD_SIZE)",
+        "FILE": "$(OUT)/$$(X)-$(DATA_DIR)",
+        "LITERAL": "$$(RANK)",
+    }
+    job = {"image": IMAGE, "framework": framework, "workers": 1, "env": env}
+    manifest = rendered(operator, **job, command=[*SHOWN[:2], SHOW_ENV])
+    if operator == "trainer":
+        jobs = of_runtime(manifest)["worker"]
+        container = jobs["template"]["spec"]["template"]["spec"]["containers"][0]
+        seen = on_jobset(manifest, "worker", 0)
+    else:
+        container = main(manifest, "Worker")
+        seen = {}
+        for entry in container["env"]:
+            seen[entry["name"]] = expand(entry.get("value") or "1", seen)
+    seen |= {"PATH": os.environ["PATH"], "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}
+    seen |= {"MASTER_PORT": "1"}
+    words = [expand(word, seen) for word in container["command"]]
+    found = json.loads(subprocess.check_output(words, env=seen, text=True))
+    assert found["OUT"] == "/out/1-2"
+    assert found["FILE"] == "/out/1-2/$(X)-/workspace/data"
+    assert found["LITERAL"] == "$(RANK)"
+
+
+def test_several_processes_of_xgboost_have_the_variables_of_trainer_too():
+    job = {"image": IMAGE, "framework": "xgboost", "command": SHOWN, "workers": 1}
+    container = main(rendered(**job), "Worker")
+    seen = {"PATH": os.environ["PATH"], "RANK": "1", "WORLD_SIZE": "2"}
+    seen |= {"MASTER_ADDR": "job-master-0", "MASTER_PORT": "9999"}
+    show = [*container["command"][:-1], SHOW_ENV]
+    found = json.loads(subprocess.check_output(show, env=seen, text=True))
+    assert {name: value for name, value in found.items() if name.startswith("DMLC_")} == {
+        "DMLC_TRACKER_URI": "job-master-0",
+        "DMLC_TRACKER_PORT": "9999",
+        "DMLC_TASK_ID": "1",
+        "DMLC_NUM_WORKER": "2",
     }
 
 
@@ -489,7 +574,7 @@ def test_an_unknown_operator_is_refused():
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
-            "env: 135 are more than the 128 that a TrainJob takes",
+            "env: 136 are more than the 128 that a TrainJob takes",
         ),
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],

@@ -20,7 +20,7 @@ from trireme.manifests import render
 from trireme.packages import install, present, requirements, use
 from trireme.packages.check import check, check_for_pods
 from trireme.packages.present import Present
-from trireme.packages.uv import Uv, explained
+from trireme.packages.uv import NotBuilt, Uv, explained
 from trireme.pipeline import catalog
 from trireme.runner.inputs import inputs_of
 from trireme.tracking import journal
@@ -253,6 +253,51 @@ def test_what_cannot_be_met_is_said_in_a_sentence(said, meant):
     assert (str(error), error.exit_status) == (meant, 2)
 
 
+BUILDER = """error: Failed to build `old @ file:///code/old`
+  cause: The build backend returned an error
+  cause: Call to `setuptools.build_meta:__legacy__.build_wheel` failed (exit status: 1)
+
+         [stdout]
+         running build_ext
+
+         [stderr]
+{}
+
+hint: Build failures usually indicate a problem with the package or the build environment
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            (
+                "Traceback (most recent call last):",
+                '  File "<string>", line 2, in <module>',
+                "ModuleNotFoundError: No module named 'torch'",
+            ),
+            "ModuleNotFoundError: No module named 'torch'",
+        ),
+        (
+            (
+                "a.c:1: warning: unused",
+                "cc1: fatal error: a.c: No such file or directory",
+                "compilation terminated.",
+                "error: Command '['gcc', '-c', 'a.c']' returned non-zero exit status 1.",
+            ),
+            "cc1: fatal error: a.c: No such file or directory",
+        ),
+    ],
+)
+def test_of_a_package_that_cannot_be_built_the_last_error_is_told(lines, why):
+    said = BUILDER.format("\n".join(f"         {line}" for line in lines))
+    error = explained(said, THERE, builds=True)
+    assert isinstance(error, NotBuilt)
+    assert str(error) == f"requirements: old @ file:///code/old cannot be built: {why}"
+    assert error.output == said
+    assert lines[-1] in error.detail
+
+
 def test_only_what_is_in_the_way_is_blamed():
     said = (
         "Because accelerate==1.0 depends on torch>=2.0.0,<3 and on torch-geometric==1.0 and you "
@@ -415,7 +460,8 @@ def test_replicas_find_the_packages_after_the_code():
     values = {each["name"]: each.get("value") for each in container["env"]}
     assert values["PYTHONPATH"] == "/root/code:/workspace/packages/abc$$"
     assert container["command"][:2] == ["sh", "-c"]
-    assert container["command"][3:] == ["/workspace/packages/abc$$", "python3", "train.py"]
+    assert container["command"][3] == "/workspace/packages/abc$$"
+    assert container["command"][-2:] == ["python3", "train.py"]
     own = job.model_copy(update={"env": {"PYTHONPATH": "/mine"}})
     (pod,) = [
         part["template"]["spec"] for part in render(own)["spec"]["pytorchReplicaSpecs"].values()

@@ -7,7 +7,7 @@ import pytest
 
 from trireme.finish.finish import finish
 from trireme.tracked_step import step
-from trireme.tracking import on_kubeflow
+from trireme.tracking import environment, on_kubeflow
 
 PARAMETERS = {"experiment": "mine", "workers": 2, "args": ["--a"], "model_factory": None}
 
@@ -71,7 +71,7 @@ def kubeflow(tmp_path, untracked, mlflow_store, monkeypatch):
 
 def run_step(name, workspace, work=lambda: None, **variables):
     """Runs a step as if it were a process of its own."""
-    ours = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_TRACKING_URI", "TRIREME_PIPELINE")
+    ours = (*environment.VARIABLES, "TRIREME_PIPELINE")
     with pytest.MonkeyPatch.context() as patch:
         for variable in (*ours, "MLFLOW_TRACKING_PASSWORD"):
             patch.setenv(variable, "")

@@ -17,7 +17,7 @@ from trireme.errors import Cancelled, PodLost, StepFailed, TrackingUnavailable
 from trireme.files import workspace
 from trireme.finish.finish import finish
 from trireme.tracked_step import step
-from trireme.tracking import abandoned_runs, journal
+from trireme.tracking import abandoned_runs, environment, journal
 from trireme.tracking import runs as tracked_runs
 
 PARAMETERS = {
@@ -49,7 +49,7 @@ def run_step(name, workspace, work=lambda: None):
     """Runs a step as if it were a process of its own."""
     with pytest.MonkeyPatch.context() as variables:
         # Whatever the step adds to the environment goes with it.
-        for variable in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"):
+        for variable in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"):
             variables.setenv(variable, "")
             variables.delenv(variable)
         with step(name, str(workspace)):
@@ -67,7 +67,14 @@ def runs(client):
 
 
 def test_the_first_step_opens_the_pipelines_run_and_each_its_own(argo, tmp_path):
-    run_step("checkout", tmp_path, lambda: journal.log_tags({"git.commit": "abc"}))
+    experiments = []
+
+    def work():
+        journal.log_tags({"git.commit": "abc"})
+        experiments.append(environment.variables()["MLFLOW_EXPERIMENT_NAME"])
+
+    run_step("checkout", tmp_path, work)
+    assert experiments == ["mine"]
     with pytest.raises(SystemExit):
 
         def fail():

@@ -2,10 +2,11 @@
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,14 @@ from trireme.tracking import environment, journal, pipeline_run, store
 from trireme.tracking.batch import PARAMETER_LIMIT
 from trireme.tracking.pipeline_run import PipelineRun
 from trireme.tracking.store import default_uri, use
+
+SETS_EXPERIMENT = """
+import os, mlflow
+mlflow.set_experiment(os.environ["MLFLOW_EXPERIMENT_NAME"])
+with mlflow.start_run():
+    mlflow.log_metric("loss", 0.25)
+"""
+"""A program that does what ultralytics and others do."""
 
 
 @pytest.fixture
@@ -51,7 +60,12 @@ def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
         with journal.opened(workspace, step):
             journal.log_headline({f"{step}_accuracy": 0.5})
         assert eventually(file.exists)
-        ids[step] = json.loads(file.read_text())["MLFLOW_RUN_ID"]
+        variables = environment.announced(file)
+        ids[step] = variables["MLFLOW_RUN_ID"]
+        assert variables["MLFLOW_EXPERIMENT_NAME"] == "a pipeline"
+        if step == "train":
+            command = [sys.executable, "-c", SETS_EXPERIMENT]
+            subprocess.run(command, env=os.environ | variables, check=True, timeout=120)
         record.step_ended(step, status, workspace, {"cpu_seconds": 1.5})
     record.close("FAILED", {"duration_seconds": 2.5})
 
@@ -65,10 +79,12 @@ def test_a_pipelines_run_and_its_steps_end_with_their_true_status(
         "duration_seconds": 2.5,
     }
     assert client.get_experiment(whole.info.experiment_id).name == "a pipeline"
+    assert client.get_run(ids["train"]).data.metrics.pop("loss") == 0.25
     for step, status in (("train", "FINISHED"), ("evaluate", "FAILED")):
         found = client.get_run(ids[step])
         assert (found.info.status, found.info.run_name) == (status, step)
         assert found.data.tags["mlflow.parentRunId"] == record.run_id
+        found.data.metrics.pop("loss", None)
         assert found.data.metrics == {f"{step}_accuracy": 0.5, "cpu_seconds": 1.5}
     assert (home / "mlartifacts").is_dir()
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -312,7 +312,8 @@ class Follower:
         failed = self._failed.values()
         if incidents.incidents(failed) > limit and (culprit := self._replicas.culprit):
             words = f"replica {culprit.name} {culprit.last_failure.words}"
-            raise JobFailed(words + incidents.after(limit), culprit.last_lines())
+            words += incidents.after(limit) + culprit.cause()
+            raise JobFailed(words, culprit.last_lines())
 
     def _keep_failed(self) -> None:
         """Leaves what has failed to who follows the job after this process."""
@@ -369,7 +370,7 @@ class Follower:
                 words += " after it had lost a peer"
                 detail = "\n".join([*self._last_lines_of_removed(), detail])
             failed = ReplicaLost if culprit.last_failure.is_lost else JobFailed
-            return failed(f"replica {culprit.name} {words}", detail)
+            return failed(f"replica {culprit.name} {words}{culprit.cause()}", detail)
         why = status.message or status.reason or "its operator does not say why"
         return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")
 

@@ -21,7 +21,7 @@ from trireme.runner.cluster import identity
 from trireme.runner.cluster.log_readers import LogReaders
 from trireme.runner.cluster.usage import Found
 from trireme.runner.cluster.usage_watch import UsageSum
-from trireme.runner.failed_replica import KEPT, is_peer_loss, last_lines
+from trireme.runner.failed_replica import KEPT, cause_of, is_peer_loss, last_lines
 
 PEER_LOSS_WINDOW = timedelta(
     minutes=1
@@ -225,6 +225,10 @@ class Replica:
     def last_lines(self) -> str:
         """Returns the last lines of its pod that failed last, or of its present one."""
         return last_lines(self.name, self._lines())
+
+    def cause(self) -> str:
+        """Returns what its program's last lines add to how it failed last."""
+        return cause_of(self.last_failure.exit_status, self._lines())
 
     def last_lines_of(self, uid: str) -> str:
         """Returns the last lines of a pod of it."""

@@ -21,11 +21,13 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
     """
     computing = [pod for pod in job.pods if pod.role.lower() not in IDLE]
     asked = {pod.name: _asked(pod) for pod in computing}
+    if lacking := lacking_gpus(sum(asked.values())):
+        say(lacking)
     if not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
         return {}
     found, each = _visible(), job.framework.processes(job) // len(computing)
     share = len(found) // len(computing)
-    if found and share < each:
+    if found and share < each and not lacking:
         say(
             f"warning: {each * len(computing)} processes would each need a GPU, and this machine "
             f"has {len(found)}; they train on its processors, fewer would train on GPUs"
@@ -36,6 +38,17 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
             first, count = number * share, min(asked[pod.name] or share, share)
             seen[pod.name] = ",".join(found[first : first + count])
     return {name: {VISIBLE: ids} for name, ids in seen.items()}
+
+
+def lacking_gpus(asked: int) -> str:
+    """Warns of a job that asks for more GPUs than this machine has; empty where it does not."""
+    there = len(_visible()) if asked and usage.has_gpu() else 0
+    if asked <= there:
+        return ""
+    return (
+        f"warning: the job asks for {asked} GPU{'s' * (asked != 1)}, and this machine has "
+        f"{there or 'none'}; it trains with what there is"
+    )
 
 
 def _asked(pod: Pod) -> int:

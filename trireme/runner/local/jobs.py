@@ -28,6 +28,7 @@ from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
+from trireme.observers.dataset import Unchanged
 from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
@@ -153,7 +154,8 @@ def run(
         here = job.model_copy(update={"code": None, "dataset": None})
         with _recorded(directory, render(here)["kind"]):
             with handled(_cancelled, from_a_terminal()):
-                manifest = render(provision.provision(job, directory))
+                ready = provision.provision(job, directory)
+                manifest = render(ready)
             write_whole(directory / "job.yaml", to_yaml(manifest))
             started = True
             logs = directory / "logs"
@@ -162,6 +164,7 @@ def run(
             )
             own = [
                 *observers,
+                *([Unchanged(Path(ready.data_dir))] if job.dataset else []),
                 *installed_observers(job),
                 Meter(job.leader, partial(progress.write, directory / PROGRESS)),
                 Hangs(),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from trireme.errors import JobFailed
 from trireme.observers.incidents import EPISODE, FailedAttempt, after, incidents
-from trireme.runner.failed_replica import is_peer_loss, last_lines
+from trireme.runner.failed_replica import cause_of, is_peer_loss, last_lines
 from trireme.runner.local.manifest import Job
 from trireme.runner.local.replica import Failure, Replica
 
@@ -70,4 +70,5 @@ def failure(job: Job, replicas: Sequence[Replica], why: str) -> JobFailed:
 
     cause = min(failures, key=innocence)
     words, lines = job.framework.explain_failure(cause.replica, cause.status, cause.lines)
-    return JobFailed(f"{words}{cause.memory}{why}", last_lines(cause.replica, lines))
+    words += f"{cause.memory}{why}{cause_of(cause.status, lines)}"
+    return JobFailed(words, last_lines(cause.replica, lines))

@@ -40,6 +40,7 @@ def provision(job: TrainingJob, directory: Path) -> TrainingJob:
             directory / "code",
             secret=code.secret,
             directory=code.directory,
+            submodules=code.submodules,
         ).path
     _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
     if job.dataset:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from trireme.errors import InputError
 from trireme.text.variables import expand
+from trireme.tracking import environment
 
 ENGINES = ("podman", "docker")
 PATIENCE = 20.0  # seconds for an answer
-TRACKING = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
-"""Variables that a program in a container is given besides the step's own."""
 
 
 @cache
@@ -64,7 +63,10 @@ def command(
         made += ["--userns", "keep-id"]
     for folder in folders:
         made += ["--volume", f"{folder}:{folder}"]
-    for variable in (*TRACKING, *sorted(passed)):  # whose values are in no list of processes
+    for variable in (
+        *environment.VARIABLES,
+        *sorted(passed),
+    ):  # whose values are in no list of processes
         made += ["--env", variable]
     for variable, value in variables.items():
         made += ["--env", f"{variable}={value}"]

@@ -228,7 +228,8 @@ class LocalRun(Run):
         if not self.error:
             return str(self.record.get("result", ""))
         last = self.error.detail.strip().rpartition("\n")[2]  # in which a program says what it was
-        return ": ".join(filter(None, [str(self.error), last]))
+        is_said = re.sub(r"^(\[[\w-]+\]:? )+", "", last) in str(self.error)
+        return str(self.error) if is_said else f"{self.error}: {last}"
 
     @property
     def pipeline(self) -> str:

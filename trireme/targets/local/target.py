@@ -81,6 +81,9 @@ class Local(Target[LocalRun]):
             )
         return run.error or super().error(run)
 
+    def last_lines(self, run: LocalRun) -> str:
+        return run.error.detail if run.error else ""
+
     def logs(self, name: str, step: str, on_line: OnLine, *, follow: bool) -> None:
         runs.logs(name, step, on_line, follow=follow)
 

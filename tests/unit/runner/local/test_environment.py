@@ -209,8 +209,9 @@ def test_what_surrounds_the_runner_does_not_leak_into_the_job(
 ):
     stale = [
         *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-        *("GROUP_RANK", "ROLE_RANK", "PET_RDZV_ENDPOINT", "TORCHELASTIC_RUN_ID", "TF_CONFIG"),
-        *("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "K_MPI_JOB_ROLE"),
+        *("GROUP_RANK", "NODE_RANK", "ROLE_RANK", "TF_CONFIG"),
+        *("PET_RDZV_ENDPOINT", "TORCHELASTIC_RUN_ID"),
+        *("DMLC_TASK_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "K_MPI_JOB_ROLE"),
     ]
     for name in stale:
         monkeypatch.setenv(name, "stale")

@@ -62,6 +62,23 @@ def test_that_they_do_not_suffice_is_said(seen, capsys):
     assert "2 processes would each need a GPU, and this machine has 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("there", "has_driver", "fields", "said"),
+    [
+        (0, False, {"gpu": 1}, "asks for 1 GPU, and this machine has none"),
+        (0, True, {"gpu": 1, "workers": 1}, "asks for 2 GPUs, and this machine has none"),
+        (2, True, {"gpu": 4}, "asks for 4 GPUs, and this machine has 2"),
+    ],
+)
+def test_that_there_are_fewer_than_are_asked_for_is_said(
+    seen, capsys, monkeypatch, there, has_driver, fields, said
+):
+    if not has_driver:
+        monkeypatch.setattr(usage, "has_gpu", lambda: False)
+    seen(there, **fields)
+    assert capsys.readouterr().err == f"warning: the job {said}; it trains with what there is\n"
+
+
 def test_without_a_driver_nothing_changes(seen, monkeypatch):
     monkeypatch.setattr(usage, "has_gpu", lambda: False)
     assert seen(2, workers=1) == []

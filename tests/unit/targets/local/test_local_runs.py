@@ -49,6 +49,22 @@ def change(untracked, name, **fields):
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
+def test_what_a_program_has_ended_with_is_said_once(kept):
+    words = "replica worker-0 exited with status 1: KeyError: 'x'"
+    kept("one").end("FAILED", TriremeError(words, "[worker-0] [rank1]: KeyError: 'x'"))
+    assert local_runs.find("one").result == words
+
+
+def test_status_of_a_failed_run_ends_with_its_last_lines_and_what_helps(trireme, kept):
+    failed = kept("one", train="the log")
+    failed.step("train", "FAILED", {"duration_seconds": 3.0}, "KeyError: 'x'")
+    failed.end("FAILED", TriremeError("KeyError: 'x'", "Traceback:\n[worker-0] KeyError: 'x'"))
+    said = trireme("status", "one")[1].splitlines()
+    assert said[-4:-2] == ["Traceback:", "[worker-0] KeyError: 'x'"]
+    helps = ["Logs trireme logs one --step train", "Resume trireme resume one"]
+    assert [" ".join(line.split()) for line in said[-2:]] == helps
+
+
 def test_list_shows_the_latest_first(trireme, kept, untracked):
     kept("first").end("FAILED", TriremeError(f"the {'very ' * 20}same"))
     kept("second").end("KILLED", result="flowers, version 2")
