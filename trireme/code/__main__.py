@@ -1,12 +1,7 @@
 """Check out a repository from the command line, as a container that runs before a program does.
 
-<<<<<<< HEAD
-python -m trireme.code [--secret NAME] [--directory PATH] [--data-at PATH --data FOLDER] \
-    URL REVISION DESTINATION
-=======
 python -m trireme.code [--secret NAME] [--directory PATH] [--submodules all|none|PATH,...]
-                       URL REVISION DESTINATION
->>>>>>> h2
+                        [--data-at PATH --data FOLDER] URL REVISION DESTINATION
 """
 
 import argparse
@@ -20,12 +15,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m trireme.code")
     parser.add_argument("--secret", default="")
     parser.add_argument("--directory", default="")
-<<<<<<< HEAD
     parser.add_argument("--data-at", default="")
     parser.add_argument("--data", default="")
-=======
     parser.add_argument("--submodules", default="all")
->>>>>>> h2
     parser.add_argument("url")
     parser.add_argument("revision")
     parser.add_argument("destination", type=Path)

@@ -262,12 +262,9 @@ def _init_containers(job: TrainingJob) -> list[dict[str, Any]]:
             )
         options = [f"--secret={job.code.secret}"] if job.code.secret else []
         options += [f"--directory={job.code.directory}"] if job.code.directory else []
-<<<<<<< HEAD
         options += [f"--data-at={job.data_at}", f"--data={job.data_dir}"] if job.data_at else []
-=======
         if job.code.submodules != tree.ALL:
             options.append(f"--submodules={job.code.submodules}")
->>>>>>> h2
         # What is fetched appears whole, by a rename: it cannot be the mount itself.
         command = ["trireme.code", *options, job.code.url, job.code.revision]
         command.append(f"{_FETCH}/{storage.FETCHED}")

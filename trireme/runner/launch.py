@@ -22,11 +22,8 @@ from trireme.observers import timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
-<<<<<<< HEAD
 from trireme.observers.curves import Curves
-=======
 from trireme.observers.dataset import Unchanged
->>>>>>> h2
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
 from trireme.observers.printing import LastWord, Logs, Printing
@@ -99,12 +96,8 @@ def train(
     try:
         with contextlib.closing(LivePrinter()) as printer:
             shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
-<<<<<<< HEAD
-            more = [shown, last, curves, *observers, *installed_observers(job)]
-=======
             dataset = Unchanged(Path(job.data_dir))
-            more = [shown, last, dataset, *observers, *installed_observers(job)]
->>>>>>> h2
+            more = [shown, last, curves, dataset, *observers, *installed_observers(job)]
             seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)

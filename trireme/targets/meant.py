@@ -8,7 +8,7 @@ from trireme.targets.base import NoSuchRun, Target
 
 LATEST = "latest"
 
-_WHOLE = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_WHOLE = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}-.+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What we and Kubeflow give: a name or an id, which the place is not asked for its runs for."""
 
 FEW = 5  # names that an error lists

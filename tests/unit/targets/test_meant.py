@@ -29,7 +29,7 @@ class Place(Target[Run]):
 
 @pytest.fixture
 def place():
-    return Place("sweep-2", "churn-20261128-200636-015b", "sweep-1")
+    return Place("sweep-2", "20261128-200636-015b-churn", "sweep-1")
 
 
 def test_the_newest_is_meant_where_nothing_is_said(place):
@@ -39,7 +39,7 @@ def test_the_newest_is_meant_where_nothing_is_said(place):
 
 
 def test_a_beginning_of_one_is_that_one(place):
-    assert meant(place, "ch") == "churn-20261128-200636-015b"
+    assert meant(place, "20261128-2006") == "20261128-200636-015b-churn"
     assert meant(place, "sweep-1") == "sweep-1"
     assert meant(place, "nothing") == "nothing"  # which who looks for it tells
     with pytest.raises(InputError, match="'sweep' is the beginning of 2 runs: sweep-2, sweep-1"):
@@ -51,4 +51,4 @@ def test_an_id_is_a_name_too_and_a_whole_name_is_not_looked_for(place, monkeypat
     assert meant(place, ID[:6]) == meant(place, "oth") == ID
     monkeypatch.setattr(Place, "latest", None)
     assert meant(place, ID) == ID
-    assert meant(place, "churn-20261128-200636-ffff") == "churn-20261128-200636-ffff"
+    assert meant(place, "20261128-200636-ffff-churn") == "20261128-200636-ffff-churn"
