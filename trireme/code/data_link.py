@@ -1,10 +1,13 @@
 """A link in the code to the dataset, where a program looks for it."""
 
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from trireme.errors import InputError
+
+_NOT_FOUND = re.compile(r"No such file or directory: '([^']+)'")
 
 
 def check(at: str) -> str:
@@ -28,6 +31,29 @@ def link(code: Path, at: str, data: str) -> None:
             f"data_at {at!r}: the code has files there, which would hide the dataset; name another "
             "place, or remove them from the repository"
         )
+
+
+def advice(said: str, data: Path) -> str:
+    """Returns what to do about a file that a program has not found and its dataset has.
+
+    Args:
+        said: The program's exception.
+        data: DATA_DIR.
+    """
+    found = _NOT_FOUND.search(said)
+    parts = PurePosixPath(found[1]).parts if found and not found[1].startswith("/") else ()
+    for number in range(len(parts)):
+        rest = PurePosixPath(*parts[number:])
+        if (data / rest).exists():
+            at = PurePosixPath(*parts[:number])
+            is_inside = number > 0 and ".." not in at.parts
+            way = (
+                f"""; -p job='{{"data_at": "{at}"}}' shows the dataset as {at}"""
+                if is_inside
+                else ""
+            )
+            return f"the dataset has {rest}, in DATA_DIR{way}"
+    return ""
 
 
 def _has_files(folder: Path) -> bool:

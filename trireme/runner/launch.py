@@ -102,7 +102,10 @@ def train(
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         has_time = not isinstance(error, Cancelled)
-        raise bill.explained(error) from None
+        told = bill.explained(error)
+        if advice := data_link.advice(str(told), Path(job.data_dir)):
+            told.args = (f"{told}; {advice}", *told.args[1:])
+        raise told from None
     else:
         bill.charge(seconds)
         not_kept = _keep(Path(job.model_dir), model)

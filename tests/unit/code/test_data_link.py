@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from trireme.code.data_link import link
+from trireme.code.data_link import advice, link
 from trireme.errors import InputError
 from trireme.job.job import TrainingJob
 
@@ -43,6 +44,22 @@ def test_files_of_the_code_are_never_hidden(places):
     (code / "other").symlink_to("data")
     with pytest.raises(InputError, match="data_at 'other': the code has files there"):
         link(code, "other", data)
+
+
+@pytest.mark.parametrize(
+    ("looked_for", "said"),
+    [
+        ("in/put/a.csv", """a.csv, in DATA_DIR; -p job='{"data_at": "in/put"}' shows"""),
+        ("../input/a.csv", "a.csv, in DATA_DIR"),
+        ("a.csv", "a.csv, in DATA_DIR"),
+        ("data/b.csv", ""),
+        ("/data/a.csv", ""),
+    ],
+)
+def test_a_file_that_is_looked_for_elsewhere_is_named_where_it_is(places, looked_for, said):
+    reason = f"FileNotFoundError: [Errno 2] No such file or directory: '{looked_for}'"
+    found = advice(reason, Path(places[1]))
+    assert found.startswith(f"the dataset has {said}" if said else "") and bool(found) == bool(said)
 
 
 @pytest.mark.parametrize("at", ["", "/data", "../data", ".git/data", "a\0b"])
