@@ -18,7 +18,10 @@ def compare(
     target: "Target",
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Names of runs, or names or ids in MLflow."),
+        typer.Argument(
+            metavar="RUN RUN...",
+            help="Names of runs, or the beginnings, or latest; or names or ids in MLflow.",
+        ),
     ],
     output: Annotated[
         Path | None,

@@ -14,6 +14,7 @@ from trireme.process import extras
 from trireme.report import curves, of_mlflow
 from trireme.targets import registry
 from trireme.targets.base import Target
+from trireme.targets.meant import meant
 from trireme.tracking import store
 from trireme.tracking.client import client
 
@@ -74,7 +75,7 @@ def _find(target: Target[Any], name: str) -> "Run":
     """Returns the record of a run that is known to a place, or to MLflow alone."""
     wanted, created, unknown = name, None, None
     try:
-        run = target.find(name)
+        run = target.find(meant(target, name))
         wanted, created = run.name, run.created
     except InputError as error:
         unknown = error
