@@ -91,7 +91,9 @@ def _training(run: "Run", steps: "list[Run]") -> "Run | None":
 
 def _metrics(run: "Run", steps: "list[Run]", drawn: "Run | None") -> dict[str, float]:
     """Returns the metrics of the whole run, of its training, and of the other steps, in order."""
-    found = numbers(run.data.metrics)
+    of_whole = numbers(run.data.metrics)
+    # Those of the training are in its own run, with their steps.
+    found = {k: v for k, v in of_whole.items() if not (drawn and k.startswith(journal.OF_TRAINING))}
     others = [step for step in steps if step is not drawn and not _is_trial(step)]
     for step in filter(None, [drawn, *others]):
         for name, value in numbers(step.data.metrics).items():
