@@ -1,9 +1,12 @@
 """Plugins: what other packages add, by a group of entry points for each kind of thing."""
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, wraps
+from inspect import isfunction
+from reprlib import repr
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from trireme.errors import InputError, first_line
+from trireme.errors import InputError, TriremeError, first_line
 from trireme.text.say import say
 
 if TYPE_CHECKING:
@@ -31,6 +34,15 @@ it is called with the ``trireme.data.description.Dataset``."""
 COMMANDS = "trireme.commands"
 """Commands: each a function that Typer makes a command of, or a ``typer.Typer``."""
 
+_WORDS = {
+    PIPELINES: "pipeline",
+    TARGETS: "target",
+    FRAMEWORKS: "framework",
+    OBSERVERS: "observer",
+    DATA_SOURCES: "data source",
+    COMMANDS: "command",
+}
+
 T = TypeVar("T")
 
 
@@ -42,10 +54,39 @@ def _all() -> "list[EntryPoint]":
     return [each for group in everything.groups for each in everything.select(group=group)]
 
 
-def found(group: str) -> "dict[str, EntryPoint]":
-    """Returns the entry points of a group, by name."""
-    of_it = (entry for entry in _all() if entry.group == group)
-    return {entry.name: entry for entry in sorted(of_it, key=lambda each: each.name)}
+def found(group: str, ours: Collection[str] = ()) -> "dict[str, EntryPoint]":
+    """Returns the entry points of a group, by name; says which are left out.
+
+    Args:
+        ours: The names that are Trireme's.
+    """
+    entries: dict[str, EntryPoint] = {}
+    for entry in sorted((each for each in _all() if each.group == group), key=lambda one: one.name):
+        first = entries.get(entry.name)
+        if entry.name not in ours and first is None:
+            entries[entry.name] = entry
+            continue
+        holder = whose(first) if first else "Trireme"
+        _warn(
+            f"{entry.name}, an entry point of {whose(entry)}, is left out: the name is {holder}'s"
+        )
+    return entries
+
+
+def whose(entry: "EntryPoint") -> str:
+    """Returns the name of the package that an entry point is of."""
+    return entry.dist.name if entry.dist else entry.module
+
+
+def called(entry: "EntryPoint") -> str:
+    """Returns what an entry point is called in a sentence, as in ``target slurm of acme``."""
+    return f"{_WORDS[entry.group]} {entry.name} of {whose(entry)}"
+
+
+def in_words(error: BaseException) -> str:
+    """Returns the type of an error of somebody's code, and the first line of what it says."""
+    kind = type(error).__name__
+    return f"{kind}: {first_line(error)}" if str(error).strip() else kind
 
 
 def load(entry: "EntryPoint") -> Any:
@@ -56,25 +97,95 @@ def load(entry: "EntryPoint") -> Any:
     """
     try:
         return entry.load()
-    except Exception as error:
-        of = entry.dist.name if entry.dist else entry.module
-        raise InputError(
-            f"{entry.name}, an entry point of {of}, cannot be loaded: "
-            f"{type(error).__name__}: {first_line(error)}"
-        ) from None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{called(entry)} cannot be loaded: {in_words(error)}") from None
 
 
-def every(group: str, kind: type[T]) -> dict[str, T]:
-    """Returns what a group of entry points holds, by name; says what is left out, and why."""
+def leave_out(entry: "EntryPoint", why: str | BaseException) -> None:
+    """Says once that what an entry point names is left out."""
+    words = why if isinstance(why, str) else in_words(why)
+    _warn(f"{called(entry)} is left out: {words}")
+
+
+@cache
+def _warn(sentence: str) -> None:
+    say(f"warning: {sentence}")
+
+
+def every(
+    group: str, kind: type[T], ours: Collection[str], fault: Callable[[str, T], str]
+) -> dict[str, T]:
+    """Returns what a group of entry points holds, by name; says what is left out, and why.
+
+    Args:
+        ours: The names that are Trireme's.
+        fault: Returns what is wrong with what an entry point of a name holds; empty for nothing.
+    """
     things = {}
-    for name, entry in found(group).items():
+    for name, entry in found(group, ours).items():
         try:
-            thing = load(entry)
-        except InputError as error:
-            say(f"warning: {error}")
+            thing = entry.load()
+            if isinstance(thing, kind):
+                why = fault(name, thing)
+            else:
+                what = "class" if isinstance(thing, type) else type(thing).__name__
+                why = f"{entry.value} is a {what}, no {kind.__name__}"
+        except (Exception, SystemExit) as error:
+            leave_out(entry, error)
             continue
-        if isinstance(thing, kind):
-            things[name] = thing
+        if why:
+            leave_out(entry, why)
         else:
-            say(f"warning: {entry.value}, an entry point of {group}, is no {kind.__name__}")
+            things[name] = thing
     return things
+
+
+class Result(NamedTuple):
+    """What a method has to return: whether something is that, and what it is called."""
+
+    is_one: Callable[[Any], bool]
+    words: str
+
+
+def guard(
+    thing: object,
+    protocol: type,
+    entry: "EntryPoint",
+    results: Mapping[str, Result],
+    passing: Mapping[str, type[Exception]] | None = None,
+) -> None:
+    """Has the methods of what another package brings fail in one sentence that says whose it is.
+
+    Args:
+        thing: What it brings, an instance of the protocol.
+        results: What methods have to return, by their names.
+        passing: What a method may raise besides a ``TriremeError``, by its name.
+    """
+    for name, method in vars(protocol).items():
+        if isfunction(method) and not name.startswith("_"):
+            # A reader of the output that goes away is no fault of the package's.
+            kinds = (TriremeError, BrokenPipeError, (passing or {}).get(name, TriremeError))
+            guarded = _guarded(getattr(thing, name), name, entry, results.get(name), kinds)
+            object.__setattr__(thing, name, guarded)  # it may be a frozen dataclass
+
+
+def _guarded(
+    method: Callable[..., Any],
+    name: str,
+    entry: "EntryPoint",
+    result: Result | None,
+    passing: tuple[type[Exception], ...],
+) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            found = method(*given, **named)
+            if result and not result.is_one(found):
+                raise TypeError(f"it returned {repr(found)}, no {result.words}")
+        except passing:
+            raise
+        except Exception as error:
+            raise TriremeError(f"{called(entry)} failed in {name}: {in_words(error)}") from error
+        return found
+
+    return call

@@ -3,20 +3,23 @@
 import io
 import signal
 import sys
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand
 
 from trireme import plugins
 from trireme.cli.lazy import Lazy, LazyGroup, application, command_of
-from trireme.errors import TriremeError
+from trireme.errors import InputError, TriremeError
 from trireme.files.whole_file import no_room
 from trireme.process import extras
 from trireme.process.processes import limit_reached
 from trireme.process.signals import from_a_terminal
 from trireme.text.say import forget_reader, say
 from trireme.tracking.environment import separate_login
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class _Commands(LazyGroup):
@@ -69,22 +72,34 @@ class _Commands(LazyGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Returns the names of all commands, those of other packages last."""
         own = super().list_commands(ctx)
-        return own + [name for name in plugins.found(plugins.COMMANDS) if name not in own]
+        return [*own, *self._added()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns a command, or None where there is none of that name."""
         command = super().get_command(ctx, cmd_name)
-        if command is None and (entry := plugins.found(plugins.COMMANDS).get(cmd_name)):
-            whose = entry.dist.name if entry.dist else entry.module
-            return TyperCommand(cmd_name, short_help=f"From {whose}.")
+        if command is None and (entry := self._added().get(cmd_name)):
+            return TyperCommand(cmd_name, short_help=f"From {plugins.whose(entry)}.")
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Returns the name, the command, loaded, and the arguments for it."""
         name, command, rest = super().resolve_command(ctx, args)
         if name and name not in self.lazy:
-            command = command_of(plugins.load(plugins.found(plugins.COMMANDS)[name]))
+            command = _command_of(self._added()[name])
         return name, command, rest
+
+    def _added(self) -> "dict[str, EntryPoint]":
+        return plugins.found(plugins.COMMANDS, self.lazy)
+
+
+def _command_of(entry: "EntryPoint") -> Any:
+    try:
+        return command_of(plugins.load(entry))
+    except TriremeError:
+        raise
+    except Exception as error:  # Typer's, of what no command can be made of
+        why = plugins.in_words(error)
+        raise InputError(f"{plugins.called(entry)} is no command: {why}") from None
 
 
 app = application(cls=_Commands, no_args_is_help=True)

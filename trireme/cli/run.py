@@ -92,10 +92,17 @@ def _parameters_help(reference: str) -> str:
 
 def list_pipelines() -> None:
     """List the pipelines."""
+    from importlib.util import find_spec
+
     from trireme import plugins
-    from trireme.pipeline.catalog import PIPELINES
+    from trireme.pipeline.catalog import PIPELINES, added
 
     for name, description in PIPELINES.items():
         typer.echo(f"{name}  {description}")
-    for name, entry in plugins.found(plugins.PIPELINES).items():
-        typer.echo(f"{name}  From {entry.dist.name if entry.dist else entry.module}")
+    for name, entry in added().items():
+        try:  # to load them takes kfp, and more than a second
+            lacks = find_spec(entry.module) is None
+        except Exception:  # of a package around it
+            lacks = True
+        note = f"; cannot be loaded: there is no module {entry.module}" if lacks else ""
+        typer.echo(f"{name}  From {plugins.whose(entry)}{note}")

@@ -270,7 +270,7 @@ def _of_place(option: Option) -> tuple[Any, Any]:
     return _option(
         str,
         option.default,
-        *(option.flags or [f"--{option.name.replace('_', '-')}"]),
+        *option.written,
         metavar=option.metavar,
         envvar=list(option.variables) or None,
         help=option.help,

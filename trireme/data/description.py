@@ -54,7 +54,7 @@ def takes_secret(kind: str) -> bool:
     """Whether a kind of place can be opened with credentials."""
     if kind in (*STORES, *MOUNTED, "http", "hf", "file", "builtin"):
         return kind in (*STORES, "http", "hf")
-    source = plugins.load(plugins.found(plugins.DATA_SOURCES)[kind])
+    source = plugins.load(uris.added()[kind])
     return bool(getattr(source, "takes_secret", False))
 
 

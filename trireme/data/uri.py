@@ -3,10 +3,14 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from trireme import plugins
 from trireme.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 NONE = "builtin://none"
 """The dataset of programs that bring their own data: no files, so that DATA_DIR is empty."""
@@ -22,9 +26,10 @@ MOUNTED = ("pvc", "nfs")
 
 ACCEPTED = (
     "a path, file://, builtin://digits, pvc://claim/path, nfs://server/path, oss://bucket/path, "
-    "s3://bucket/path, gs://bucket/path, hf://org/name, hf://datasets/org/name, https:// and "
-    "http://, and builtin://none for no dataset"
+    "s3://bucket/path, gs://bucket/path, hf://org/name, hf://datasets/org/name, https://, "
+    "http://{}, and builtin://none for no dataset"
 )
+"""What a dataset may be, with a place for the schemes of other packages."""
 
 CLAIM = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """What the name of a PersistentVolumeClaim looks like."""
@@ -67,10 +72,21 @@ class Place:
     revision: str = ""
 
 
+def added() -> "dict[str, EntryPoint]":
+    """Returns what other packages have for schemes of their own, by scheme."""
+    ours = ("file", "builtin", "http", "https", "hf", *STORES, *MOUNTED)
+    return plugins.found(plugins.DATA_SOURCES, ours)
+
+
+def accepted() -> str:
+    """Says what a dataset may be."""
+    return ACCEPTED.format("".join(f", {scheme}://" for scheme in added()))
+
+
 def place(uri: str) -> Place:
     """Takes a dataset's URI apart."""
     if not uri or "\0" in uri:
-        raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {ACCEPTED}")
+        raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {accepted()}")
     if holder := _LOGIN.match(uri):
         raise InputError(_advice(holder[1]))
     match = _SCHEME.fullmatch(uri)
@@ -89,11 +105,9 @@ def place(uri: str) -> Place:
         return _web(uri)
     if scheme == "hf":
         return _hub(uri, rest)
-    added = plugins.found(plugins.DATA_SOURCES)
-    if scheme not in (*_PLACES, *added):
-        more = "".join(f", {name}://" for name in added)
+    if scheme not in (*_PLACES, *added()):
         raise InputError(
-            f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {ACCEPTED}{more}"
+            f"dataset_uri {uri!r}: {scheme}:// is not supported; accepted are {accepted()}"
         )
     host, _, path = rest.partition("/")
     if "@" in host:

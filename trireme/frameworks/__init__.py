@@ -5,28 +5,93 @@ entry point for each.
 """
 
 import pkgutil
+import re
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 from trireme import plugins
-from trireme.frameworks.base import Framework
-from trireme.frameworks.kinds import LEAST_REPLICAS, TRAINJOB, Kind
+from trireme.frameworks.base import Framework, Role
+from trireme.frameworks.kinds import FRAMEWORK, LEAST_REPLICAS, TRAINJOB, Kind
 
 DEFAULT = "pytorch"
 
-_FOUND = [
-    *(
-        framework
-        for file in pkgutil.iter_modules(__path__)
-        for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
-    ),
-    *plugins.every(plugins.FRAMEWORKS, Framework).values(),
+_OURS: list[Framework] = [
+    framework
+    for file in pkgutil.iter_modules(__path__)
+    for framework in getattr(import_module(f"{__name__}.{file.name}"), "FRAMEWORKS", ())
 ]
 
-FRAMEWORKS: dict[str, Framework] = {}
-for _framework in sorted(_FOUND, key=lambda each: each.name != DEFAULT):
-    FRAMEWORKS.setdefault(_framework.name, _framework)  # a name that is ours stays ours
+_TYPES = {"name": str, "connects_by": str, "kind": Kind, "image": str, "injected": str}
+_PATTERNS = ("injected", "inherited", "peer_lost", "report")
+_kinds = {kind.name: kind for kind in (*(each.kind for each in _OURS), TRAINJOB)}
+
+
+def _fault(name: str, added: Framework) -> str:
+    """Returns what is wrong with a framework of another package; empty for nothing."""
+    for attribute in Framework.__annotations__:
+        if not hasattr(added, attribute):
+            return f"it has no {attribute}"
+    for attribute, meant in _TYPES.items():
+        if not isinstance(getattr(added, attribute), meant):
+            return f"its {attribute} is no {meant.__name__}"
+    if added.name != name:
+        return f"its name is {added.name!r}, which is not that of its entry point"
+    roles: object = added.roles
+    if not (isinstance(roles, tuple) and roles and all(isinstance(one, Role) for one in roles)):
+        return "its roles are no tuple of Role"
+    for attribute in _PATTERNS:
+        try:
+            re.compile(f"|{getattr(added, attribute)}")  # as it stands beside those of others
+        except (re.error, TypeError) as error:
+            return f"its {attribute} is no pattern: {error}"
+    if not added.kind.replicas:
+        return "its kind has no field for replicas"
+    there = _kinds.setdefault(added.kind.name, added.kind)
+    differing = [
+        each.name
+        for each in fields(Kind)
+        if getattr(there, each.name) != getattr(added.kind, each.name)
+    ]
+    if differing:
+        return f"the kind {there.name} is there already, with another {' and '.join(differing)}"
+    return ""
+
+
+def _are_texts(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(
+        isinstance(part, str) for item in found.items() for part in item
+    )
+
+
+def _are_variables(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(each, Mapping)
+        and isinstance(each.get("name"), str)
+        and ("valueFrom" in each or isinstance(each.get("value"), str))
+        for each in found
+    )
+
+
+_TEXTS = plugins.Result(_are_texts, "texts by names")
+_VARIABLES = plugins.Result(_are_variables, "list of variables as in a container's env")
+_RESULTS = {
+    "environment": _TEXTS,
+    "as_in_image": _TEXTS,
+    "variables": _VARIABLES,
+    "rendezvous": _VARIABLES,
+}
+
+_ADDED = plugins.every(plugins.FRAMEWORKS, Framework, [each.name for each in _OURS], _fault)
+for _name, _framework in _ADDED.items():
+    _entry = plugins.found(plugins.FRAMEWORKS)[_name]
+    plugins.guard(_framework, Framework, _entry, _RESULTS, passing={"check": ValueError})
+
+FRAMEWORKS: dict[str, Framework] = {
+    each.name: each
+    for each in (*sorted(_OURS, key=lambda each: each.name != DEFAULT), *_ADDED.values())
+}
 """By name, as a description has it; the default one is the first."""
 
 _OF_KIND = {framework.kind.name: framework for framework in reversed(FRAMEWORKS.values())}
@@ -45,6 +110,13 @@ def of_kind(name: str) -> Framework | None:
     return _OF_KIND.get(name)
 
 
+def framework_of(job: Mapping[str, Any]) -> Framework | None:
+    """Returns the framework of a job, from its manifest; None for a TrainJob."""
+    annotations = job["metadata"].get("annotations") or {}
+    named = FRAMEWORKS.get(annotations.get(FRAMEWORK, ""))
+    return named if named and named.kind.name == job["kind"] else of_kind(job["kind"])
+
+
 def kind_of(job: Mapping[str, Any]) -> Kind:
     """Returns the kind of a job, from its manifest."""
     return KINDS[job["kind"]]
@@ -57,7 +129,7 @@ def pods_of(job: Mapping[str, Any]) -> str:
 
 def least_replicas(job: Mapping[str, Any]) -> int | None:
     """Returns how many replicas of a job have to run, where others may come and go."""
-    if framework := of_kind(job["kind"]):
+    if framework := framework_of(job):
         return framework.least_replicas(job["spec"])
     annotation = (job["metadata"].get("annotations") or {}).get(LEAST_REPLICAS)
     return None if annotation is None else int(annotation)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trireme.errors import exit_in_words
+from trireme.errors import InputError, exit_in_words
 from trireme.frameworks.kinds import Kind
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class Start:
 class Framework:
     """A framework: what connects the replicas of a job, and what is to be known of that.
 
-    A file of this folder makes one and lists it in its ``FRAMEWORKS``; nothing else registers it.
+    A file of this folder makes one and lists it in its ``FRAMEWORKS``; another package has an entry
+    point for it.
     What an operator does is said value for value as in its source, which each file names.
     """
 
@@ -225,7 +226,7 @@ class Framework:
 
     def rendezvous(self, job: "TrainingJob", role: str) -> Variables:
         """Returns what the replicas of a TrainJob find each other by, as under this operator."""
-        raise NotImplementedError
+        raise self._lacks("rendezvous", "become a TrainJob")
 
     def trainjob_command(self, job: "TrainingJob", role: str, variables: list[str]) -> Command:
         """Returns what a replica of a TrainJob with our runtime runs."""
@@ -233,7 +234,7 @@ class Framework:
 
     def node_command(self, job: "TrainingJob", variables: list[str]) -> Command:
         """Returns what the nodes of a TrainJob run that patches a runtime of the cluster's."""
-        raise NotImplementedError
+        raise self._lacks("node_command", "run in a runtime of the cluster's")
 
     def ml_policy(self, job: "TrainingJob") -> dict[str, Any]:
         """Returns the ``mlPolicy`` of our runtime."""
@@ -255,7 +256,12 @@ class Framework:
         Raises:
             InputError: The operator would have none for this job.
         """
-        raise NotImplementedError
+        raise self._lacks("environment", "run on this machine")
+
+    def check_here(self) -> None:
+        """Refuses to run on this machine where there is no environment for that."""
+        if type(self).environment is Framework.environment:
+            raise self._lacks("environment", "run on this machine")
 
     def processes(self, job: "Job") -> int:
         """Returns how many processes of a job share this machine's cores."""
@@ -308,6 +314,9 @@ class Framework:
     def serves(self, job: "Job", pod: "Pod") -> bool:
         """Tells whether a replica only serves others, and so never ends by itself."""
         return False
+
+    def _lacks(self, method: str, what: str) -> InputError:
+        return InputError(f"framework {self.name}: it does not {what}, as it has no {method}()")
 
 
 def literal(text: str) -> str:

@@ -61,6 +61,9 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 ROLE = "trireme.dev/role"
 """The label of a TrainJob's pods with the role that we gave them."""
 
+FRAMEWORK = "trireme.dev/framework"
+"""The annotation of a job that tells its framework, where its kind is first of all another's."""
+
 REPLICAS = "trireme.dev/replicas"
 """The annotation of a TrainJob that tells how many replicas of each role its runtime makes."""
 

@@ -5,7 +5,8 @@ from typing import Any
 import yaml
 
 from trireme.errors import InputError
-from trireme.frameworks.kinds import objects
+from trireme.frameworks import of_kind
+from trireme.frameworks.kinds import FRAMEWORK, objects
 from trireme.job.job import TrainingJob
 from trireme.manifests import pod
 from trireme.manifests.time_limit import set_time_limit
@@ -55,10 +56,13 @@ def _of_kind(job: TrainingJob) -> dict[str, Any]:
             "restartPolicy": replica.restart_policy,
             "template": template,
         }
+    metadata = pod.metadata(job)
+    if of_kind(kind.name) is not plugin:
+        metadata["annotations"] = metadata.get("annotations", {}) | {FRAMEWORK: plugin.name}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
-        "metadata": pod.metadata(job),
+        "metadata": metadata,
         "spec": plugin.spec(job, pod.run_policy(job), replicas),
     }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from trireme import plugins
 from trireme.errors import Cancelled, JobFailed
 from trireme.text.say import say
+from trireme.tracking import values
 
 if TYPE_CHECKING:
     from trireme.job.job import TrainingJob
@@ -113,9 +114,15 @@ class Observer:
 
         To be called in any method but the constructor. A job without a pipeline has no such run:
         there the words alone count.
+
+        Raises:
+            TypeError: A metric is no number, a tag is no text, or ``words`` are no list of texts.
         """
+        found = Findings(
+            values.numbers(metrics or {}), values.texts(tags or {}), values.lines(words)
+        )
         with suppress(OSError):  # a full disk
-            self.recorder(Findings(metrics or {}, tags or {}, words))
+            self.recorder(found)
 
     recorder: Callable[[Findings], None] = staticmethod(lambda findings: None)
     """What keeps and tells that; set by ``Observers``."""
@@ -283,13 +290,13 @@ class Observers:
 def installed_observers(job: "TrainingJob") -> list[Observer]:
     """Returns the observers of a job that other packages bring; one that fails is left out."""
     observers = []
-    for name, entry in plugins.found(plugins.OBSERVERS).items():
+    for entry in plugins.found(plugins.OBSERVERS).values():
         try:
-            observer = plugins.load(entry)(job)
+            observer = entry.load()(job)
             if not isinstance(observer, Observer | None):
                 raise TypeError(f"{type(observer).__name__} is no Observer")
-        except Exception as error:
-            say(f"warning: observer {name} is left out: {error}")
+        except (Exception, SystemExit) as error:
+            plugins.leave_out(entry, error)
         else:
             observers += [observer] if observer else []
     return observers

@@ -63,16 +63,21 @@ def load(reference: Any, modules: dict[Path, ModuleType] | None = None) -> Pipel
         identifier = reference.replace("-", "_")
         module = importlib.import_module(f"trireme.pipelines.{identifier}")
         return _pipeline(getattr(module, identifier), module)
-    if entry := plugins.found(plugins.PIPELINES).get(reference):
+    if entry := added().get(reference):
         return _of_entry_point(entry)
     raise InputError(_unknown(reference))
+
+
+def added() -> dict[str, EntryPoint]:
+    """Returns the pipelines that other packages offer, by name."""
+    return plugins.found(plugins.PIPELINES, PIPELINES)
 
 
 def is_known(reference: str) -> bool:
     """Tells whether a word can only be meant as a pipeline."""
     path, _ = _parts(reference)
     is_file = path.endswith((".py", *COMPILED))
-    return is_file or reference in PIPELINES or reference in plugins.found(plugins.PIPELINES)
+    return is_file or reference in PIPELINES or reference in added()
 
 
 def _parts(reference: str) -> tuple[str, str]:
@@ -82,7 +87,7 @@ def _parts(reference: str) -> tuple[str, str]:
 
 
 def _unknown(reference: str) -> str:
-    names = [*PIPELINES, *plugins.found(plugins.PIPELINES)]
+    names = [*PIPELINES, *added()]
     is_path = "/" in reference or "." in reference
     close = [] if is_path else difflib.get_close_matches(reference, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)};"
@@ -123,7 +128,7 @@ def _of_function(graph: Any) -> Pipeline:
 
 
 def _of_entry_point(entry: EntryPoint) -> Pipeline:
-    what = f"pipeline {entry.name} of {entry.dist.name if entry.dist else entry.module}"
+    what = plugins.called(entry)
     module = None
     with _explained(what, None):
         found = entry.load()

@@ -3,13 +3,16 @@
 import importlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from trireme import plugins
-from trireme.errors import InputError
+from trireme.errors import InputError, TriremeError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from trireme.targets.base import Target
 
 REACH, BUILD, SCHEDULE = "reach", "build", "schedule"
@@ -34,6 +37,11 @@ class Option:
     variables: tuple[str, ...] = ()
     default: str = ""
     flags: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """How it is written on the command line."""
+        return self.flags or (f"--{self.name.replace('_', '-')}",)
 
     @property
     def preset(self) -> str:
@@ -124,9 +132,50 @@ TARGETS = {
 }
 """All places by the names that ``--target`` takes."""
 
-TARGETS = plugins.every(plugins.TARGETS, TargetEntry) | TARGETS
+OURS = (*TARGETS,)
+
+TAKEN = (
+    "--cache-claim --cache-limit --catch-up --concurrency --cron --data --dataset-claim "
+    "--dataset-claims --dry-run --ends --env --file --follow --help --images --keep --name "
+    "--no-check --no-wait --older-than --output --parallelism --param --parameters --params "
+    "--paused --pipeline --pipelines --port --probe --records --run --running --secret-env "
+    "--shape --starts --step --storage-class --target --time-zone --verbose --version "
+    "--wants-help --workspace -f -o -p -v -w"
+)
+"""How options of commands and arguments of ``trireme.run`` are written that are of no place."""
+
+
+def _fault(name: str, added: TargetEntry) -> str:
+    """Returns what is wrong with a place of another package; empty for nothing."""
+    options: object = added.options
+    if not (isinstance(options, tuple) and all(isinstance(each, Option) for each in options)):
+        return "its options are no tuple of Option"
+    there = [each for place in (*TARGETS.values(), added) for each in place.options]
+    for option in added.options:
+        for field in fields(Option):
+            meant = tuple if field.name in ("variables", "flags") else str
+            if not isinstance(getattr(option, field.name), meant):
+                return f"{field.name} of its option {option.name!r} is no {meant.__name__}"
+        if not option.name.isidentifier():
+            return f"its option {option.name!r} has no name that a parameter can have"
+        if option.about not in (REACH, BUILD, SCHEDULE):
+            return f"its option {option.name!r} is about none of {REACH}, {BUILD} and {SCHEDULE}"
+        words = {f"--{option.name.replace('_', '-')}", *option.written}
+        others = [each for each in there if each != option]
+        if option.name in [each.name for each in others] or not words.isdisjoint(
+            {*TAKEN.split()}.union(*(each.written for each in others))
+        ):
+            return f"its option {option.name!r} has another meaning on the command line"
+    TARGETS[name] = added
+    return ""
+
+
+_ADDED = plugins.every(plugins.TARGETS, TargetEntry, OURS, _fault)
 
 CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
+
+
+_STATUS = plugins.Result(lambda found: isinstance(found, int), "exit status")
 
 
 def entry(name: str) -> TargetEntry:
@@ -142,5 +191,35 @@ def open(name: str, given_options: Mapping[str, Any]) -> "Target":
     options = {
         option.name: given_options.get(option.name, option.preset) for option in entry(name).options
     }
+    if name in _ADDED:
+        return _opened(plugins.found(plugins.TARGETS, OURS)[name], options)
     target: Target = getattr(importlib.import_module(module), kind)(**options)
+    return target
+
+
+def _opened(point: "EntryPoint", options: dict[str, str]) -> "Target":
+    """Returns a place of another package, whose methods fail in one sentence."""
+    from trireme.targets.base import Target
+
+    where, whose = entry(point.name).target, plugins.called(point)
+    module, _, kind = where.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), kind)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{whose}: {where} cannot be loaded: {plugins.in_words(error)}") from None
+    if not (isinstance(found, type) and issubclass(found, Target)):
+        raise InputError(f"{whose}: {where} is no Target")
+    if getattr(found, "name", None) != point.name or not hasattr(found, "title"):
+        raise InputError(f"{whose}: {where} needs the name {point.name!r}, and a title")
+    try:
+        signature(found).bind(**options)
+    except TypeError as error:
+        raise InputError(f"{whose}: {where} does not take its options: {error}") from None
+    try:
+        target = found(**options)
+    except TriremeError:
+        raise
+    except Exception as error:
+        raise InputError(f"{whose}: {where} cannot be opened: {plugins.in_words(error)}") from error
+    plugins.guard(target, Target, point, dict.fromkeys(("run", "resume"), _STATUS))
     return target

@@ -29,14 +29,17 @@ Each line is an object with one key, and the time:
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from trireme import progress
 from trireme.errors import TriremeError
 from trireme.progress import Progress
+from trireme.tracking import values
+
+V = TypeVar("V")
 
 Point = tuple[int, float, int]
 """A value of a metric: its step, the value, and when it came, in ms since the epoch."""
@@ -165,18 +168,18 @@ def forget(workspace: Path, step: str) -> None:
 
 
 def log_params(params: dict[str, Any]) -> None:
-    """Records parameters of this step."""
-    _append({"params": params})
+    """Records parameters of this step, each a value that JSON has."""
+    _append({"params": _kept(values.parameters, params, "log_params")})
 
 
 def log_run_params(params: dict[str, Any]) -> None:
     """Records parameters that a person compares runs by; shown on the whole run alone."""
-    _append({"run_params": params})
+    _append({"run_params": _kept(values.parameters, params, "log_run_params")})
 
 
 def log_metrics(metrics: dict[str, float]) -> None:
     """Records metrics of this step."""
-    _append({"metrics": metrics})
+    _append({"metrics": _kept(values.numbers, metrics, "log_metrics")})
 
 
 def log_points(points: Mapping[str, Sequence[Point]]) -> None:
@@ -211,17 +214,17 @@ def curves(workspace: Path, step: str) -> dict[str, dict[int, float]]:
 
 def log_tags(tags: dict[str, str]) -> None:
     """Records where the run came from (commit, fingerprint, image); shown on the whole run."""
-    _append({"tags": tags})
+    _append({"tags": _kept(values.texts, tags, "log_tags")})
 
 
 def log_headline(metrics: dict[str, float]) -> None:
     """Records the metrics a person compares runs by; shown on the whole run."""
-    _append({"headline": metrics})
+    _append({"headline": _kept(values.numbers, metrics, "log_headline")})
 
 
 def log_total(metrics: dict[str, float]) -> None:
     """Records sums over all steps so far; shown on the whole run alone."""
-    _append({"total": metrics})
+    _append({"total": _kept(values.numbers, metrics, "log_total")})
 
 
 def log_artifact(path: Path, folder: str = "") -> None:
@@ -271,7 +274,7 @@ def log_package(
 
 def summarize(text: str) -> None:
     """Records the step's result in a few words, shown beside the step's name."""
-    _append({"summary": text})
+    _append(_kept(values.texts, {"summary": text}, "summarize"))
 
 
 def log_outcome(facts: dict[str, str], last_lines: str) -> None:
@@ -400,3 +403,11 @@ def _append(record: dict[str, Any]) -> None:
         return
     _journal.write(json.dumps(record | {"time": time.time()}) + "\n")
     _journal.flush()
+
+
+def _kept(check: Callable[[Any, str], V], given: Any, what: str) -> V:
+    """Returns what a step has to record; refuses at once what MLflow would at the step's end."""
+    try:
+        return check(given, what)
+    except TypeError as error:
+        raise TriremeError(str(error)) from None

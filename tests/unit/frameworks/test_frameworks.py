@@ -8,7 +8,7 @@ from shapes import SHAPES
 
 import trireme
 from trireme import frameworks
-from trireme.frameworks import FRAMEWORKS, KINDS, least_replicas, of_kind
+from trireme.frameworks import FRAMEWORKS, KINDS, framework_of, least_replicas, of_kind
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = Path(trireme.__file__).parent
@@ -49,19 +49,25 @@ def test_a_framework_comes_with_what_contributing_says(name):
     assert f"| `{name}` | {kind.name}" in page, f"docs/jobs.md: a row for {name}"
 
 
-LISTS = ("components/training/component.py", "trireme/steps.py", "trireme/cli/job/submit.py")
-
-
-@pytest.mark.parametrize("file", LISTS)
-def test_a_text_that_lists_frameworks_lists_all(file):
-    (listed,) = re.findall(r"pytorch, tensorflow, [\w, ]+ or custom", (ROOT / file).read_text())
-    assert {*re.split(", | or ", listed)} == {*FRAMEWORKS}, file
-
-
 def test_a_kind_is_read_by_the_first_framework_that_makes_it():
     assert of_kind("PyTorchJob") is FRAMEWORKS["pytorch"]
     assert of_kind("TrainJob") is None
     assert {"PyTorchJob", "TFJob", "MPIJob", "TrainJob"} <= set(frameworks.KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "name"),
+    [
+        ("PyTorchJob", "custom", "custom"),
+        ("PyTorchJob", None, "pytorch"),
+        ("PyTorchJob", "of-a-package-that-is-gone", "pytorch"),
+        ("TFJob", "custom", "tensorflow"),
+    ],
+)
+def test_a_job_is_of_the_framework_that_its_manifest_names(kind, named, name):
+    annotations = {"annotations": {"trireme.dev/framework": named}} if named else {}
+    found = framework_of({"kind": kind, "metadata": annotations})
+    assert found is FRAMEWORKS[name]
 
 
 @pytest.mark.parametrize(

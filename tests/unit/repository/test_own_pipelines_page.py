@@ -79,7 +79,7 @@ def test_that_of_the_readme_compiles(tmp_path, trireme):
 
 @pytest.mark.slow
 def test_its_pipeline_runs(tmp_path, monkeypatch, trireme, untracked):
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     # The index of packages is not what is tested.
     program = program.replace(', packages_to_install=["numpy"]', ", install_kfp_package=False")
     (tmp_path / "digits.py").write_text(program)

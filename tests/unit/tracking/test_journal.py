@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 import time
+from numbers import Real
 from subprocess import PIPE
 
 import pytest
 
-from trireme.errors import StepFailed
+from trireme.errors import StepFailed, TriremeError
 from trireme.tracking import journal
 
 
@@ -162,3 +163,40 @@ def test_the_journal_is_lines_of_json(workspace):
     begun, params = map(json.loads, lines)
     assert begun["begun"] == "train" and begun["time"] <= params["time"]
     assert params["params"] == {"text": "a\nb\u2028c"}
+
+
+class Float32:
+    """A number of a library's own, as numpy.float32 is."""
+
+    def __float__(self):
+        return 0.5
+
+
+Real.register(Float32)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (lambda: journal.log_metrics({"loss": "low"}), "log_metrics: loss 'low' is no number"),
+        (lambda: journal.log_metrics({"loss": 10**400}), "log_metrics: loss 1000"),
+        (lambda: journal.log_metrics({3: 0.5}), "log_metrics: the name 3 is no text"),
+        (lambda: journal.log_metrics(0.5), "log_metrics: 0.5 has no names"),
+        (lambda: journal.log_headline({"loss": None}), "log_headline: loss None is no number"),
+        (lambda: journal.log_total({"cost": [1]}), r"log_total: cost \[1\] is no number"),
+        (lambda: journal.log_tags({"of": 3}), "log_tags: of 3 is no text"),
+        (lambda: journal.log_params({"of": {1, 2}}), "log_params: of {1, 2} is no value that"),
+        (lambda: journal.summarize(3), "summarize: summary 3 is no text"),
+    ],
+)
+def test_what_mlflow_would_refuse_fails_the_step_at_once(workspace, record, said):
+    with journal.opened(workspace, "clean"), pytest.raises(TriremeError, match=said):
+        record()
+    assert without_time(journal.read(workspace, "clean")) == []
+
+
+def test_a_number_of_a_library_is_one(workspace):
+    with journal.opened(workspace, "clean"):
+        journal.log_metrics({"loss": Float32(), "files": 2})
+    recorded = without_time(journal.read(workspace, "clean"))
+    assert recorded == [{"metrics": {"loss": 0.5, "files": 2}}]

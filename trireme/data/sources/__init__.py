@@ -1,13 +1,18 @@
 """Sources of datasets: each lists its files and reads parts of them."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from contextlib import contextmanager
+from reprlib import repr
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trireme import plugins
 from trireme.data.description import Dataset, refuse_mounted
 from trireme.data.listing import Entry
-from trireme.data.uri import STORES
+from trireme.data.uri import STORES, added
 from trireme.errors import InputError, TriremeError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Source(Protocol):
@@ -128,5 +133,54 @@ def source_of(dataset: Dataset) -> Source:
         from trireme.data.sources.objects import ObjectSource
 
         return ObjectSource(dataset)
-    source: Source = plugins.load(plugins.found(plugins.DATA_SOURCES)[kind])(dataset)
-    return source
+    return _OfPackage(dataset, added()[kind])
+
+
+class _OfPackage:
+    """A source of another package, which has to give what ``Source`` says."""
+
+    def __init__(self, dataset: Dataset, entry: "EntryPoint") -> None:
+        made = plugins.load(entry)
+        name = getattr(made, "__name__", entry.name)
+        self._what = f"dataset_uri {dataset.uri!r}: {name}, a data source of {plugins.whose(entry)}"
+        with self._explained("__init__"):
+            self._source = made(dataset)
+        for method in ("list", "read"):
+            if not callable(getattr(self._source, method, None)):
+                raise InputError(f"{self._what}, has no {method}")
+        readers = getattr(self._source, "readers", None)
+        if not isinstance(readers, int) or readers < 1:
+            raise InputError(f"{self._what}, has no readers, a number from 1")
+        self.readers = readers
+
+    def list(self) -> list[Entry]:
+        with self._explained("list"):
+            return [_entry(each) for each in self._source.list()]
+
+    def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes | memoryview]:
+        with self._explained("read"):
+            for piece in self._source.read(entry, start, length):
+                yield memoryview(piece).cast("B")
+
+    @contextmanager
+    def _explained(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except (TriremeError, Fault):
+            raise
+        except Exception as error:
+            why = plugins.in_words(error)
+            raise SourceFailed(f"{self._what}, failed in {method}: {why}") from error
+
+
+def _entry(given: Any) -> Entry:
+    """Returns what a source of another package has listed."""
+    if not isinstance(given, tuple) or len(given) != len(Entry._fields):
+        raise TypeError(f"{repr(given)} is no Entry")
+    entry = Entry(*given)
+    for field, meant in Entry.__annotations__.items():
+        if not isinstance(value := getattr(entry, field), meant):
+            raise TypeError(f"{field} {repr(value)} of {repr(entry.name)} is no {meant.__name__}")
+    if entry.size < 0:
+        raise ValueError(f"size {entry.size} of {repr(entry.name)} is less than 0")
+    return entry

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.errors import InputError, JobFailed
-from trireme.frameworks import KINDS, kind_of, of_kind, pods_of
+from trireme.frameworks import KINDS, framework_of, kind_of, pods_of
 from trireme.frameworks.kinds import QUEUE
 from trireme.job import names
 from trireme.kubernetes import pods
@@ -270,7 +270,7 @@ def _progress(
 def scale(cluster: Cluster, name: str, count: int) -> None:
     """Gives an elastic job another number of workers, which join the others or leave them."""
     job = _find_live(cluster, name)
-    framework = of_kind(job["kind"])
+    framework = framework_of(job)
     change = framework and framework.scaled(job["spec"], count)
     if not change:
         raise InputError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trireme.errors import InputError
-from trireme.frameworks import of_kind
+from trireme.frameworks import framework_of
 from trireme.frameworks.base import Framework, Role
 from trireme.observers import hangs, incidents
 from trireme.text.variables import expand
@@ -67,8 +67,9 @@ class Job:
 
 def read(manifest: Mapping[str, Any]) -> Job:
     """Reads the manifest of a job of a framework's kind, as ``render`` makes it."""
-    framework, spec = of_kind(manifest["kind"]), manifest["spec"]
+    framework, spec = framework_of(manifest), manifest["spec"]
     assert framework
+    framework.check_here()
     if spec["runPolicy"].get("suspend"):
         raise InputError(
             "runPolicy.suspend true: a suspended job waits to be resumed, which is not possible "

@@ -34,6 +34,7 @@ def test_any_job_that_can_be_described_has_all_that_is_read_here(data):
         made = read(render(described.model_copy(update=here | {"runtime": None})))
     except InputError:
         assume(False)
+    assert made.framework.name == described.framework
     assert len(made.pods) == made.framework.processes(made) or made.framework.has_processes
     # Only a batch Job's backoffLimit is counted here.
     is_batch = made.framework.backoff_limit is not None
