@@ -581,7 +581,7 @@ def test_a_target_that_fails_is_one_sentence(several_with_both):
         "no-class": (2, "no-class of shoddy: shoddy:Attic is no Target"),
         "renamed": (2, "renamed of shoddy: shoddy:Renamed needs the name 'renamed', and a title"),
     }
-    lines = [["status", "x", "--target", name] for name in cases]
+    lines = [["list", "--target", name] for name in cases]
     *ended, run = several_with_both([*lines, ["run", "greeting", "--target", "shed"]])
     for (status, told), (expected, said) in zip(ended, cases.values(), strict=True):
         assert (status, told.startswith(f"error: target {said}")) == (expected, True), told
