@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from trireme import progress
 from trireme.cost.steps import counted
 from trireme.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from trireme.files.home import TRACKER
@@ -130,16 +131,18 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
 
 @contextmanager
 def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
-    """Brings into the step's run now and then how far its training is, and what it has told."""
+    """Brings into the step's run now and then how far its training is, if it trains."""
     run, has_ended = os.environ["MLFLOW_RUN_ID"], threading.Event()
 
     def tell() -> None:
+        told = None
         while not has_ended.wait(journal.PROGRESS_EVERY):
-            trains = journal.progress_path(workspace, name).exists()
-            if trains or journal.curves(workspace, name):
+            now = progress.read(journal.progress_path(workspace, name))
+            if now != told:
                 from trireme.tracking.sync import bring_progress
 
                 bring_progress(workspace, name, run)
+                told = now
 
     telling = threading.Thread(target=tell, daemon=True)
     telling.start()

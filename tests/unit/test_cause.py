@@ -119,3 +119,10 @@ def test_no_secret_is_in_it(monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", "correct horse")
     program = "raise OSError('postgres://me:geheim@db/x with correct horse')"
     assert ended(program) == "exited with status 1: OSError: postgres://***@db/x with ***"
+
+
+def test_a_token_in_an_exception_is_not_told(monkeypatch):
+    monkeypatch.setenv("DB_PASSWORD", "much-too-secret")
+    told = f"ValueError: hf_{'a' * 30} Bearer abc.def much-too-secret sk-short"
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', told]
+    assert cause.exception(lines) == "ValueError: *** Bearer *** *** sk-short"

@@ -78,8 +78,10 @@ def run(
 
 def _parameters_help(reference: str) -> str:
     from trireme.pipeline import catalog
+    from trireme.pipeline.program import program_of
 
-    pipeline = catalog.load(reference)
+    program = program_of(reference)
+    pipeline = catalog.load(program.pipeline if program else reference)
     lines = [f"Usage: trireme run {reference} [-p NAME=VALUE]... [--params FILE] [--verbose]", ""]
     lines += [pipeline.graph.description, "", "Parameters:"]
     for parameter in pipeline.parameters.values():

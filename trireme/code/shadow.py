@@ -114,14 +114,19 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
 
 def _make_empty(directory: Path, into: Path) -> dict[str, str]:
     """Makes a repository without commits for a folder that has none."""
-    number = 0
+    number, ignored = 0, directory / ".gitignore"
+    left_out = {*_NO_CODE}
+    if ignored.is_file() and ignored.stat().st_size < _LINE:  # in full it is git's to read
+        left_out |= {
+            line.strip().strip("/") for line in ignored.read_text("utf-8", "replace").splitlines()
+        }
     for _, folders, files in os.walk(directory):
-        folders[:] = [name for name in folders if name not in _NO_CODE]
+        folders[:] = [name for name in folders if name not in left_out]
         number += len(files)
         if number > _FILES:
             raise InputError(
                 f"code_url {str(directory)!r} is not a git repository and has more than {_FILES:,} "
-                "files; give a folder with the code alone, or 'git init' there and name data in "
+                "files; give a folder with the code alone, or name its folders of data in "
                 ".gitignore"
             )
     _check_tree(directory)

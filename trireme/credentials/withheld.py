@@ -14,6 +14,11 @@ _WITHHELD = re.compile(
     r"|UV_INDEX_.*_USERNAME|KUBECONFIG|NETRC|SSH_AUTH_SOCK|DOCKER_CONFIG",
     re.IGNORECASE,
 )
+# What services give, by its form, and what stands where a login is asked for.
+_TOKEN = re.compile(
+    r"\b(hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|glpat-[\w-]{20,}"
+    r"|AKIA[0-9A-Z]{16})\b|(?<=Bearer )[^\s'\"]+"
+)
 # A login in a URL, as of a database.
 _LOGIN = re.compile(r"(?<=\w://)[^/@\s]+@")
 _HAVE_LOGINS = re.compile(r".*_PROXY", re.IGNORECASE)
@@ -27,11 +32,11 @@ def is_withheld(name: str, value: str = "") -> bool:
 
 
 def without_values(text: str) -> str:
-    """Returns a text without what variables that are withheld hold, and logins in URLs."""
+    """Returns a text without what variables that are withheld hold, tokens, and logins in URLs."""
     for name, value in os.environ.items():
         if len(value) >= SHORTEST and _WITHHELD.fullmatch(name):
             text = text.replace(value, "***")
-    return _LOGIN.sub("***@", text)
+    return _LOGIN.sub("***@", _TOKEN.sub("***", text))
 
 
 def environment(kept: Collection[str] = ()) -> dict[str, str]:

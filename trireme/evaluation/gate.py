@@ -13,6 +13,8 @@ from trireme.tracking.registry import NO_CHAMPION
 
 KNOWN = 12  # figures that are named when another is asked for
 
+MOST = 1000  # times the samples that there are, more than which nobody has
+
 BETTER = Gate()
 
 
@@ -151,14 +153,18 @@ def _not_surely(comparison: Comparison, better_by: float) -> str:
         shown = abs(comparison.score.factor) * better_by
         margin = " ".join(filter(None, [f"more than {shown:g}", comparison.score.unit, "better"]))
     beyond = comparison.gain - better_by
-    if beyond <= 0:
-        return "as good as the champion" if not better_by else f"not {margin} than the champion"
+    if beyond <= 0 and better_by:
+        return f"not {margin} than the champion"
+    if beyond < 0:
+        return "perhaps worse than the champion, not surely"
+    if not beyond:
+        return "as good as the champion"
     # What a mean is between shrinks with the root of the number of samples.
-    needed = comparison.samples * ((comparison.gain - comparison.between[0]) / beyond) ** 2
-    return (
-        f"perhaps {margin} than the champion, not surely; {_about(needed)} held-out samples would "
-        "tell"
-    )
+    times = ((comparison.gain - comparison.between[0]) / beyond) ** 2
+    said = f"perhaps {margin} than the champion, not surely"
+    if times > MOST:
+        return said
+    return f"{said}; {_about(comparison.samples * times)} held-out samples would tell"
 
 
 def _about(count: float) -> str:

@@ -2,8 +2,8 @@
 
 A program may print thousands of lines a second, and must not wait for whoever reads them. Of lines
 that differ in nothing but their digits ``BURST`` are read at once and then one a second; of all
-lines ``LINES``, and then ``LINES_A_SECOND``; of the values of a metric as many are kept as of lines
-of one form. The last of each is always read, and kept.
+lines ``LINES``, and then ``LINES_A_SECOND``. Of the values of a metric ``BURST`` are kept, and then
+one every ten seconds. The last of each is always read, and kept.
 """
 
 import threading
@@ -16,6 +16,7 @@ from trireme.observers.printed import Place, Reader
 
 BURST = 300  # lines of one form, and values of one metric, that may come at once
 LINES, LINES_A_SECOND = 1000, 100  # of any form
+KEPT_A_SECOND = 0.1  # values of one metric: a training may take weeks
 FORMS = 2000  # of lines that are told apart
 NAMES = 100  # of metrics that are kept
 EVERY = 10.0  # seconds between two times that values are passed on
@@ -157,7 +158,7 @@ class Curves(Observer):
             if name not in self._allowances:
                 if len(self._allowances) >= NAMES:
                     continue
-                self._allowances[name] = _Allowance(now)
+                self._allowances[name] = _Allowance(now, rate=KEPT_A_SECOND)
             self._counts[name] = self._counts.get(name, 0) + 1
             step = self._counts[name] if reading.step is None else reading.step
             self.last[name] = value

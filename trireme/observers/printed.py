@@ -175,7 +175,10 @@ RATE = "samples_per_second"
 """The one speed that is read, as ``samples/s 12``, which the trainers print."""
 
 _HEADER = re.compile(r"[\s|│┃]*(?:epoch|ep|e|iter|iteration|step|round|class)\b", re.IGNORECASE)
+_GAP = " " * 40
+_WIDE = re.compile(" {40,}")  # which patterns would try from each of its letters
 _RULER = re.compile(r"[\s|+:=─━┏┓┗┛┡┩┢┪┳┻╇┼├┤└┘┴┌┐┬╷╵-]*$")
+_NO_COLUMN = re.compile(rf"[:,;!?]|^[-+.\d]|\s{_VALUE}%?$")
 _BARS = re.compile(r"[|│┃]")
 _BAR_AFTER = re.compile(r"\)?:\s+\d{1,3}%.*|:$")
 _OF_LIGHTNING = re.compile(r"[\s│┃|]*(?:Test|Validate|Runningstage\.\w+) metric\b")
@@ -492,7 +495,7 @@ def _last_state(line: str) -> str:
 
 def _body(line: str) -> str:
     """Returns a line without what a logger puts before it; empty for a warning."""
-    text = plain(_last_state(line))
+    text = _WIDE.sub(_GAP, plain(_last_state(line)))
     while found := _BEFORE.match(text):
         if (found["level"] or found["short"]) in _FAULTS:
             return ""
@@ -547,7 +550,7 @@ def _is_metric(name: str, pair: re.Match[str], between: str, has_position: bool)
         if _AMBIGUOUS.issuperset(known):
             return is_told and is_fraction
         return is_fraction or any(word.endswith(_ANY_SIZE) for word in known)
-    if not (has_position and is_told) or pair["of"]:
+    if not (has_position and is_told) or pair["of"] or _PARAMETERS.intersection(words):
         return False
     word_before = re.search(r"([A-Za-z]{2,})\s+$", between)
     if word_before and word_before[1].lower() not in _QUALIFIERS:
@@ -630,7 +633,7 @@ def _table(text: str) -> _Table | None:
         words = [cell for cell in cells if any(map(_is_known, _words(cell.lower())))]
         if len(cells) < 3 or not (len(words) > 1 or any("_" in word for word in words)):
             return None
-    if any(re.search(r"[:,;!?]|^[-+.\d]", cell) for cell in cells):
+    if any(_NO_COLUMN.search(cell) for cell in cells):
         return None
     columns: list[str] = []
     group = ""

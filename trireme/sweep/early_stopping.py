@@ -80,6 +80,8 @@ class Watch(Observer):
         """Why it is to be stopped, if it is."""
         self.leader = ""
         """The replica whose lines tell."""
+        self.told: set[str] = set()
+        """Names like that of the metric that they have told."""
         called = name_of(how.metric)
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -94,6 +96,8 @@ class Watch(Observer):
             if self._word not in line.lower() and not self._reader.place.table:
                 continue  # most lines
             found = self._reader.read(line)
+            if found:
+                self.told.update(name for name in found.metrics if self._word in name)
             if found and self._name in found.metrics:
                 self._printed.append(found.metrics[self._name])
                 self._has_printed = True

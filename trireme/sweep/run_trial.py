@@ -79,6 +79,8 @@ def run_trial(
     said = ""
     if watch and result.has_model and not watch.has_found:
         said = f"; no {watch.metric} was found in its lines or in MLflow to stop it early by"
+        if watch.told:
+            said += f"; its lines tell {', '.join(sorted(watch.told))}"
     journal.summarize(result.words + said)
     return result
 

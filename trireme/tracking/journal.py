@@ -98,11 +98,6 @@ def synced_path(workspace: Path, step: str) -> Path:
     return journal_path(workspace, step).with_name("journal.synced")
 
 
-def brought_path(workspace: Path, step: str) -> Path:
-    """Returns the file that tells up to which record MLflow has the points already."""
-    return journal_path(workspace, step).with_name("points.brought")
-
-
 def progress_path(workspace: Path, step: str) -> Path:
     """Returns the file that tells how far the named step's training is."""
     return journal_path(workspace, step).with_name(PROGRESS)
@@ -148,7 +143,6 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
     path = journal_path(workspace, step)
     path.parent.mkdir(parents=True, exist_ok=True)
     synced_path(workspace, step).unlink(missing_ok=True)
-    brought_path(workspace, step).unlink(missing_ok=True)
     progress_path(workspace, step).unlink(missing_ok=True)
     path.write_bytes(b"")
     # Appended to: a pod of the same step that was taken for lost may still write, or Argo may run
@@ -163,7 +157,7 @@ def opened(workspace: Path, step: str) -> Iterator[None]:
 
 def forget(workspace: Path, step: str) -> None:
     """Removes the journal of a step that is about to run again."""
-    for path_of in (journal_path, synced_path, brought_path, progress_path):
+    for path_of in (journal_path, synced_path, progress_path):
         path_of(workspace, step).unlink(missing_ok=True)
 
 

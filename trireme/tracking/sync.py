@@ -13,7 +13,7 @@ from trireme.errors import StepFailed
 from trireme.files.whole_file import no_room, write_whole
 from trireme.text.say import say
 from trireme.tracking import environment, journal, unsent_metrics
-from trireme.tracking.batch import METRICS, NAME_LIMIT, Batch, accepted, log
+from trireme.tracking.batch import NAME_LIMIT, Batch, accepted, log
 from trireme.tracking.client import client, once, patiently
 from trireme.tracking.store import reason_of
 
@@ -78,7 +78,6 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     done = _marked(mark)
     records = journal.read(workspace, step)
     new, kept_out = records[done:], None
-    brought = _marked(journal.brought_path(workspace, step))
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -88,8 +87,6 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
             write_whole(mark, str(number))
             continue
         if "points" in record:
-            if number <= brought:
-                continue
             if kept_out is None:
                 kept_out = _logged_otherwise(run.step_id, records)
             points = journal.points_in(record)
@@ -127,41 +124,12 @@ def _logged_otherwise(run_id: str, records: list[dict[str, Any]]) -> set[str]:
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:
-    """Brings how far a step's training is, and what it has told, if that can be done at once."""
+    """Brings how far a step's training is, if that can be done at once."""
     from mlflow import MlflowClient
 
-    with suppress(Exception):  # another time
-        if now := progress.read(journal.progress_path(workspace, step)):
+    if now := progress.read(journal.progress_path(workspace, step)):
+        with suppress(Exception):  # another time
             MlflowClient().set_tag(run_id, PROGRESS, now.words)
-        _bring_points(workspace, step, run_id, MlflowClient())
-
-
-def _bring_points(workspace: Path, step: str, run_id: str, client: "MlflowClient") -> None:
-    """Brings the metrics that a step's program has told so far, unless it logs to MLflow itself.
-
-    Which of them it logs itself is known when it has ended, which ``sync`` waits for.
-    """
-    from mlflow.entities import Metric
-
-    mark, records = journal.brought_path(workspace, step), journal.read(workspace, step)
-    new = [each for record in records[_marked(mark) :] for each in journal.points_in(record)]
-    if not new:
-        return
-    data = client.get_run(run_id).data
-    ours = {
-        accepted(name)
-        for record in records
-        for kind in ("params", "metrics", "headline")
-        for name in record.get(kind, {})
-    } | {*data.tags.get(READ, "").split(", ")}
-    if (data.params.keys() | data.metrics.keys()) - ours:
-        return
-    told = (name for record in records for name, _ in journal.points_in(record))
-    client.set_tag(run_id, READ, ", ".join(map(accepted, dict.fromkeys(told))))
-    metrics = [Metric(accepted(name), value, at, at_step) for name, (at_step, value, at) in new]
-    for begin in range(0, len(metrics), METRICS):
-        client.log_batch(run_id, metrics[begin : begin + METRICS])
-    write_whole(mark, str(len(records)))
 
 
 def is_whole(workspace: Path, step: str) -> bool:

@@ -276,7 +276,11 @@ def test_a_folder_that_is_no_repository_is_taken_too(plain, destination):
 def test_a_folder_of_more_than_code_is_refused(plain, monkeypatch):
     monkeypatch.setattr(shadow, "_FILES", 4)
     check_here(str(plain), "", "")
-    (plain / "data.bin").touch()
+    (plain / "data").mkdir()
+    (plain / "data" / "a.bin").touch()
+    (plain / ".gitignore").write_text("*.log\n/data/\n")
+    check_here(str(plain), "", "")
+    (plain / ".gitignore").write_text("*.log\n")
     with pytest.raises(InputError, match="is not a git repository and has more than 4 files; give"):
         check_here(str(plain), "", "")
 

@@ -56,6 +56,16 @@ def test_a_gain_that_may_be_luck_is_not_enough_and_what_would_tell_is_said():
     assert against(*samples(*both))[0].between[0] == pytest.approx(0, abs=0.002)
 
 
+def test_a_loss_that_may_be_luck_is_not_called_as_good():
+    _, better, reason = against(*samples(4, 6, 340, 10))
+    assert not better and reason.startswith("perhaps worse than the champion, not surely: -0.56")
+
+
+def test_a_gain_that_nobody_could_make_sure_of_names_no_count_of_samples():
+    comparison = against(*samples(6, 4, 340, 10))[0]._replace(gain=1e-9)
+    assert judge(comparison, BETTER)[1].startswith("perhaps better than the champion, not surely: ")
+
+
 def test_a_sure_gain_is_enough():
     comparison, better, reason = against(*samples(20, 4, 326, 10))
     assert comparison.between[0] > 0 and better

@@ -50,6 +50,12 @@ def test_the_lines_that_are_read_are_not_fewer_than_they_were():
     ("line", "metrics"),
     [
         ("Epoch [3/10], Loss: 0.54", {"loss": 0.54}),
+        ("Epoch 1 | loss 0.5 | acc 0.9", {"loss": 0.5, "acc": 0.9}),
+        ("epoch 1  loss 0.5  acc 0.9", {"loss": 0.5, "acc": 0.9}),
+        ("Epoch 1\tloss 0.5\tacc 0.9", {"loss": 0.5, "acc": 0.9}),
+        ("step 10 | train loss 3.21 | val loss 3.4", {"train_loss": 3.21, "val_loss": 3.4}),
+        ("step 5 | loss 3.2 | norm 0.1 | dt 12ms | tok/sec 12345", {"loss": 3.2}),
+        ("Epoch 3: early stopping, patience=5", {}),
         ("Epoch 3: train_loss=0.5 val_acc=0.9", {"train_loss": 0.5, "val_acc": 0.9}),
         ("Epoch 3/10 - loss: 0.4 - accuracy: 0.8", {"loss": 0.4, "accuracy": 0.8}),
         (

@@ -12,7 +12,7 @@ import pytest
 from trireme.errors import StepFailed
 from trireme.tracking import journal, unsent_metrics
 from trireme.tracking.batch import PARAMETER_LIMIT
-from trireme.tracking.sync import Run, bring_progress, is_whole, sync
+from trireme.tracking.sync import Run, is_whole, sync
 
 
 def own_tags(client, run_id):
@@ -169,23 +169,6 @@ def test_a_training_that_is_tried_again_goes_on_with_what_was_read_before(client
             journal.log_points({"loss": [(step, 3.0, 1000 * step)]})
         sync(workspace, "train", run)
     assert points(client, run, "loss") == [(1, 3.0, 1000), (2, 3.0, 2000)]
-
-
-def test_points_are_there_while_the_program_trains_unless_it_logs_itself(client, run, workspace):
-    with journal.opened(workspace, "train"):
-        journal.log_params({"seed": 1})
-        journal.log_points({"loss": [(1, 3.0, 1000)]})
-        bring_progress(workspace, "train", run.step_id)
-        journal.log_points({"loss": [(2, 2.0, 2000)]})
-        bring_progress(workspace, "train", run.step_id)
-        assert points(client, run, "loss") == [(1, 3.0, 1000), (2, 2.0, 2000)]
-        client.log_metric(run.step_id, "accuracy", 0.5)  # as the program does
-        journal.log_points({"loss": [(3, 1.0, 3000)], "accuracy": [(3, 0.5, 3000)]})
-        bring_progress(workspace, "train", run.step_id)
-        assert len(points(client, run, "loss")) == 2
-    sync(workspace, "train", run)
-    assert [point[:2] for point in points(client, run, "loss")] == [(1, 3.0), (2, 2.0), (3, 1.0)]
-    assert len(points(client, run, "accuracy")) == 1
 
 
 def test_points_that_are_none_are_left_out(client, run, workspace):
