@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trireme.data import base_model
+from trireme.data.holdout import for_evaluation
 from trireme.errors import StepFailed
 from trireme.evaluation import custom
 from trireme.evaluation import report as page
@@ -122,7 +123,8 @@ def _judged(
     try:
         evaluated = find()
     except NotLoadable as error:
-        verdict = Verdict(False, 0.0, f"not evaluated: {error}")
+        why = "; ".join(filter(None, (str(error), error.way_out)))
+        verdict = Verdict(False, 0.0, f"not evaluated: {why}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(f"not exported: {verdict.reason}")
         return Judged(verdict, None, None)
@@ -206,6 +208,7 @@ def evaluate_and_report(
     """Evaluates a model and writes the step's artifacts."""
     check(min_accuracy, gate, evaluation)
     program, place = custom_evaluation(evaluation), Path(workspace)
+    seen = for_evaluation(Path(data))
     champion = registry.champion_for(model_name, place, trained=bool(program))
     start = base_model.folder(place)
     source = Source(Path(model), Path(code), entrypoint, model_factory, start)
@@ -213,10 +216,10 @@ def evaluate_and_report(
     if program:
         found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
-        judged = evaluate_with(program, found, source, Path(data), *against)
+        judged = evaluate_with(program, found, source, seen, *against)
         journal.log_artifact(found, "evaluation")
     else:
-        judged = evaluate(source, Path(data), *against)
+        judged = evaluate(source, seen, *against)
     if judged.evaluation:
         for name, value in judged.evaluation.recorded.items():
             metrics.log_metric(name, value)
@@ -226,6 +229,6 @@ def evaluate_and_report(
         if classes:
             confusion.log_roc_curve(*classes.roc)
     kept = place / page.NAME
-    page.write(kept, judged, place, Path(data))
+    page.write(kept, judged, place, seen)
     page.hand_over(kept, Path(report.path))
     return judged.verdict
