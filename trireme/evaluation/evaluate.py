@@ -1,5 +1,6 @@
 """Evaluate a trained model on the held-out split of its dataset, and against the one in use."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from trireme.evaluation.gate import (
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.kinds import class_names, measure
 from trireme.evaluation.onnx_file import load_onnx
-from trireme.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
+from trireme.evaluation.options import MENDED, CustomEvaluation, Gate, check, custom_evaluation
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import results
 from trireme.files import left_files
@@ -189,6 +190,16 @@ def _gate(given: dict[str, Any], workspace: Path) -> Gate:
     return gate
 
 
+def _say_mended(workspace: Path, program: Path) -> None:
+    """Records an evaluation program that is not that of the commit, of a run that was resumed."""
+    said = workspace / MENDED
+    if said.exists():
+        about = json.loads(said.read_text())
+        words = f"{about['file']} as it was when the run was resumed, sha256:{about['sha256']}"
+        journal.log_tags({"evaluation.program": words})
+        journal.log_artifact(program, "evaluation-program")
+
+
 def evaluate_and_report(
     *,
     model: str,
@@ -216,6 +227,7 @@ def evaluate_and_report(
     if program:
         found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
+        _say_mended(place, source.code / program.entrypoint)
         judged = evaluate_with(program, found, source, seen, *against)
         journal.log_artifact(found, "evaluation")
     else:
