@@ -77,6 +77,7 @@ def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
     data = steps.dataset(
         *(given[f"dataset_{name}"] for name in ("uri", "secret", "options")),
         **{name: given[name] for name in BASE_MODEL},
+        evaluation=given.get("evaluation"),
     )
     data.after(code)  # which may fail in a second, and not after a copy of hours
     return code, data

@@ -115,6 +115,7 @@ def dataset(
     base_model: Any = "",
     base_model_secret: Any = DEFAULTS["base_model"],
     base_model_options: Any = None,
+    evaluation: Any = None,
 ) -> Task:
     """Adds the step that stages or mounts a dataset, and the model that training starts from.
 
@@ -126,7 +127,10 @@ def dataset(
         base_model: As ``uri``, the model that programs find as BASE_MODEL_DIR. Empty: none.
         base_model_secret: As ``secret``, for the base model.
         base_model_options: As ``options``, for the base model.
+        evaluation: The program of ``evaluate``; of an empty one the step says if the dataset does
+            not let a model be evaluated. None: no model is to be.
     """
+    later = {} if evaluation is None else {"evaluation": evaluation}
     data = datasets.dataset(
         uri=uri,
         secret=secret,
@@ -135,6 +139,7 @@ def dataset(
         base_model_secret=base_model_secret,
         base_model_options=_object(base_model_options),
         workspace=WORKSPACE_PATH,
+        **later,
     )
     _use_secret(data, "dataset", secret)
     _use_secret(data, "base_model", base_model_secret)

@@ -1,6 +1,6 @@
 """The dataset step as a kfp component."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from kfp import dsl
 
@@ -16,6 +16,7 @@ def dataset(
     base_model_secret: str,
     base_model_options: dict,
     workspace: str,
+    evaluation: Optional[dict] = None,  # noqa: UP045 - kfp reads no other way
 ) -> NamedTuple("Outputs", path=str, fingerprint=str, base_model=str):
     """Stages a dataset into a cache that runs share, and fingerprints its content.
 
@@ -30,6 +31,8 @@ def dataset(
         base_model_secret: The Secret with its credentials, as for the dataset.
         base_model_options: How to reach it, as for the dataset.
         workspace: The run workspace.
+        evaluation: That of the evaluation step; of an empty one it is told now if the dataset does
+            not let a model be evaluated. None: there is no such step.
 
     Returns:
         path: Path of the files.
@@ -49,5 +52,5 @@ def dataset(
         if base_model:
             of_model = base_model, base_model_secret, base_model_options
             start = stage_base_model(directory, *of_model).fingerprint
-        staged = stage(wanted, directory / "data", cache_of(directory))
+        staged = stage(wanted, directory / "data", cache_of(directory), evaluation=evaluation)
         return staged.path, staged.fingerprint, start

@@ -162,3 +162,57 @@ def test_steps_that_are_done_are_not_run_again(trireme, tmp_path):
     assert turns < nested.keys()
     assert "error" not in nested["at-last"].data.tags
     assert trireme.call("resume", name).returncode == 2
+
+
+def test_a_mended_evaluation_program_goes_on_without_another_training(trireme, repository):
+    code = repository(train="import os; open(os.environ['MODEL_DIR'] + '/model.txt', 'w')")
+    program = Path(code, "evaluate.py")
+    program.write_text("raise SystemExit(3)")  # not committed
+    Path(code, "figures.py").write_text("ACCURACY = 0.7")
+    given = (
+        f"code_url={code}",
+        "entrypoint=train.py",
+        "model_name=mended",
+        'evaluation={"entrypoint": "evaluate.py"}',
+    )
+    words = [word for one in given for word in ("-p", one)]
+    failed = trireme.run("run", "pytorch-training", *words)
+    assert "evaluation.entrypoint 'evaluate.py' exited with status 3" in failed.stderr
+    name = trireme.run_directory().name
+    trained = begun(trireme, "train")
+
+    for pair, said in {
+        "entrypoint=other.py": "-p entrypoint: resume changes only what comes after training (",
+        "min_accuracy=7": "min_accuracy 7.0: must be between 0 and 1",
+        'evaluation={"entrypoint": "no.py"}': "'no.py' does not exist in the code of the run",
+    }.items():
+        refused = trireme.call("resume", name, "-p", pair)
+        assert refused.returncode == 2 and said in refused.stderr
+    assert trireme.call("status", name).stdout.startswith(f"{name}: FAILED")
+
+    program.write_text(
+        "import json, os\nfrom figures import ACCURACY\n"
+        "with open(os.environ['EVALUATION_DIR'] + '/metrics.json', 'w') as file:\n"
+        "    json.dump({'accuracy': ACCURACY}, file)\n"
+    )
+    Path(code, "figures.py").write_text("ACCURACY = 0.1")  # all other code is that of then
+    resumed = trireme.run("resume", name, "-p", "min_accuracy=0.5")
+    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert f"note: {program} is run as it is now; all other code is that of the" in resumed.stdout
+    assert "held-out accuracy 0.7000 reaches min_accuracy 0.5" in resumed.stdout
+    assert begun(trireme, "train") == trained
+
+    (parent,) = trireme.parents()
+    assert (parent.data.params["min_accuracy"], parent.data.tags["resumed.min_accuracy"]) == (
+        "0.9",
+        "0.5",
+    )
+    tag = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    tried = trireme.client.search_runs([parent.info.experiment_id], tag)
+    evaluated, failed = (run for run in tried if run.info.run_name == "evaluate")  # newest first
+    assert (evaluated.info.status, failed.info.status) == ("FINISHED", "FAILED")
+    assert failed.data.params["min_accuracy"] == "0.9"
+    said = evaluated.data.tags["evaluation.program"]
+    assert said.startswith(f"{program} as it was when the run was resumed, sha256:")
+    kept = trireme.client.list_artifacts(evaluated.info.run_id, "evaluation-program")
+    assert [file.path for file in kept] == ["evaluation-program/evaluate.py"]

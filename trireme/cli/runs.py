@@ -26,6 +26,16 @@ RunName = Annotated[
 ]
 # Who changes something says what: in a namespace of many, the newest may be another's.
 ChangedRun = Annotated[str, typer.Argument(metavar="RUN", help=f"{_RUN}.")]
+Later = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        "-p",
+        metavar="NAME=VALUE",
+        help="Another value for what comes after training, as evaluation, gate or model_name; "
+        "repeatable.",
+    ),
+]
 
 
 @on_target()
@@ -108,11 +118,13 @@ def cancel(target: "Target", run: ChangedRun) -> None:
 
 
 @on_target()
-def resume(target: "Target", run: ChangedRun, verbose: Verbose = False) -> None:
+def resume(
+    target: "Target", run: ChangedRun, param: Later = None, verbose: Verbose = False
+) -> None:
     """Resume a run that failed or was killed, from the steps that are not done."""
     from trireme.terminal.console import Console
 
-    raise typer.Exit(target.resume(meant(target, run), Console(sys.stdout, verbose)))
+    raise typer.Exit(target.resume(meant(target, run), Console(sys.stdout, verbose), param or []))
 
 
 @on_target()

@@ -4,7 +4,7 @@ import hashlib
 import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from trireme import plugins
 from trireme.credentials import secrets
@@ -17,6 +17,7 @@ from trireme.text.json_values import whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDPOINT = re.compile(r"(https?://)?[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]{1,5})?/?")
+_NOT_OF_THE_FILES = ("secret", "access", "cache", "fingerprint", "holdout", "label")
 _REGION = re.compile(r"[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?")
 
 
@@ -102,9 +103,25 @@ class Dataset(StrictModel):
     """What the fingerprint of mounted data is made of in a pipeline: names, sizes and times, or
     all of it, read. Of data that is copied it is always the content."""
 
+    holdout: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share of the samples that becomes the split test, which training does not see; of a CSV
+    or Parquet file, a train.npz, or pictures in folders. None: the dataset has what it has."""
+
+    label: Annotated[str, Field(min_length=1)] | None = None
+    """The column of a table with the labels; none: the one called label, target, y or class."""
+
     @model_validator(mode="after")
     def _fits_the_kind(self) -> Self:
         kind = self.place.kind
+        if self.label and self.holdout is None:
+            raise ValueError(
+                "label goes with holdout; elsewhere dataset.json names it, as in "
+                """{"label": "COLUMN"}"""
+            )
+        if self.holdout is not None and self.purpose != "dataset":
+            raise ValueError("holdout goes with a dataset, not with a base model")
+        if self.holdout is not None and self.way == "mount":
+            raise ValueError(f"holdout does not go with {kind}:// that is mounted")
         if kind in MOUNTED and self.access == "stage":
             raise ValueError(f"access 'stage' does not go with {kind}://, which is mounted")
         if self.access == "mount" and kind not in (*MOUNTED, "oss", "s3"):
@@ -147,8 +164,8 @@ class Dataset(StrictModel):
 
     @property
     def key(self) -> str:
-        """What stands for the URI with its options, but for those of the way to it."""
-        meant = self.model_dump_json(exclude={"secret", "access", "cache", "fingerprint"})
+        """What stands for the URI with its options, but for those of the way to and from it."""
+        meant = self.model_dump_json(exclude=set(_NOT_OF_THE_FILES))
         return hashlib.sha256(meant.encode()).hexdigest()[:32]
 
     @property

@@ -3,8 +3,9 @@
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
-from trireme.data import mounted, volumes
+from trireme.data import forms, holdout, mounted, volumes
 from trireme.data.cache import fetch
 from trireme.data.cache_entry import Staged
 from trireme.data.description import Dataset
@@ -25,13 +26,21 @@ def cache_of(workspace: Path) -> Path:
     return volumes.CACHE if volumes.CACHE.is_dir() else workspace / "cache"
 
 
-def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) -> Staged:
+def stage(
+    dataset: Dataset | str,
+    destination: Path,
+    cache: Path | None = None,
+    *,
+    evaluation: dict[str, Any] | None = None,
+) -> Staged:
     """Makes a dataset a directory, which appears whole or not at all.
 
     Args:
         destination: The directory to make; one that is mounted becomes a link to where it is.
         cache: The cache whose files the directory becomes a link to; without one the directory
             holds the files itself.
+        evaluation: How models are to be evaluated on it: by a program, or, of an empty one, as they
+            are by default, which it is told of if they cannot be. None: they are not.
     """
     if isinstance(dataset, str):
         dataset = Dataset.from_text(dataset)
@@ -46,18 +55,30 @@ def stage(dataset: Dataset | str, destination: Path, cache: Path | None = None) 
     journal.log_dataset(purpose, dataset.uri, staged.fingerprint, staged.files, staged.bytes)
     found = {"uri": dataset.uri, "fingerprint": staged.fingerprint}
     journal.log_tags({f"{purpose}.{name}": value for name, value in found.items()})
-    journal.summarize(
+    said = (
         f"{dataset.uri}, {staged.files:,} file{'s' * (staged.files != 1)}, {staged.bytes:,} bytes, "
         f"{staged.fingerprint[:19]}"
     )
+    lacking = forms.unfit(holdout.for_evaluation(destination)) if evaluation == {} else ""
+    journal.summarize("; ".join(filter(None, (said, lacking and f"warning: {lacking}"))))
     return staged
 
 
 def _brought(dataset: Dataset, destination: Path, cache: Path | None) -> Staged:
-    if dataset.way == "stage" and not cache:
+    if dataset.way == "stage" and not cache and dataset.holdout is None:
         return _move(dataset, destination)
     staged = fetch(dataset, cache) if cache and dataset.way == "stage" else mounted.find(dataset)
-    _link(destination, Path(staged.path))
+    training = Path(staged.path)
+    if dataset.holdout is not None:
+        assert cache
+        staged, training, *counts = holdout.split(staged, dataset, cache)
+        _link(holdout.beside(destination), Path(staged.path))
+        journal.log_params({"dataset_holdout": dataset.holdout})
+        of = dict(
+            zip(("dataset_training_samples", "dataset_held_out_samples"), counts, strict=True)
+        )
+        journal.log_metrics(of)
+    _link(destination, training)
     return staged
 
 

@@ -45,7 +45,7 @@ class Classification:
         if labels.min() < 0:
             raise NotLoadable("the labels y are not class numbers, counted from 0")
         if not np.isfinite(outputs).all():
-            raise NotLoadable(NO_NUMBERS)
+            raise NotLoadable(*NO_NUMBERS)
         if labels.max() >= max(outputs.shape[1], len(self._names)):
             raise NotLoadable(
                 f"the labels y hold the class {labels.max()}, but the model has "

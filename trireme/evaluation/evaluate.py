@@ -1,5 +1,6 @@
 """Evaluate a trained model on the held-out split of its dataset, and against the one in use."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trireme.data import base_model
+from trireme.data.holdout import for_evaluation
 from trireme.errors import StepFailed
 from trireme.evaluation import custom
 from trireme.evaluation import report as page
@@ -24,7 +26,7 @@ from trireme.evaluation.gate import (
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.kinds import class_names, measure
 from trireme.evaluation.onnx_file import load_onnx
-from trireme.evaluation.options import CustomEvaluation, Gate, check, custom_evaluation
+from trireme.evaluation.options import MENDED, CustomEvaluation, Gate, check, custom_evaluation
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import results
 from trireme.files import left_files
@@ -122,7 +124,8 @@ def _judged(
     try:
         evaluated = find()
     except NotLoadable as error:
-        verdict = Verdict(False, 0.0, f"not evaluated: {error}")
+        why = "; ".join(filter(None, (str(error), error.way_out)))
+        verdict = Verdict(False, 0.0, f"not evaluated: {why}")
         journal.log_tags({"gate": verdict.reason})
         journal.summarize(f"not exported: {verdict.reason}")
         return Judged(verdict, None, None)
@@ -187,6 +190,16 @@ def _gate(given: dict[str, Any], workspace: Path) -> Gate:
     return gate
 
 
+def _say_mended(workspace: Path, program: Path) -> None:
+    """Records an evaluation program that is not that of the commit, of a run that was resumed."""
+    said = workspace / MENDED
+    if said.exists():
+        about = json.loads(said.read_text())
+        words = f"{about['file']} as it was when the run was resumed, sha256:{about['sha256']}"
+        journal.log_tags({"evaluation.program": words})
+        journal.log_artifact(program, "evaluation-program")
+
+
 def evaluate_and_report(
     *,
     model: str,
@@ -206,6 +219,7 @@ def evaluate_and_report(
     """Evaluates a model and writes the step's artifacts."""
     check(min_accuracy, gate, evaluation)
     program, place = custom_evaluation(evaluation), Path(workspace)
+    seen = for_evaluation(Path(data))
     champion = registry.champion_for(model_name, place, trained=bool(program))
     start = base_model.folder(place)
     source = Source(Path(model), Path(code), entrypoint, model_factory, start)
@@ -213,10 +227,11 @@ def evaluate_and_report(
     if program:
         found = place / custom.FOUND
         shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
-        judged = evaluate_with(program, found, source, Path(data), *against)
+        _say_mended(place, source.code / program.entrypoint)
+        judged = evaluate_with(program, found, source, seen, *against)
         journal.log_artifact(found, "evaluation")
     else:
-        judged = evaluate(source, Path(data), *against)
+        judged = evaluate(source, seen, *against)
     if judged.evaluation:
         for name, value in judged.evaluation.recorded.items():
             metrics.log_metric(name, value)
@@ -226,6 +241,6 @@ def evaluate_and_report(
         if classes:
             confusion.log_roc_curve(*classes.roc)
     kept = place / page.NAME
-    page.write(kept, judged, place, Path(data))
+    page.write(kept, judged, place, seen)
     page.hand_over(kept, Path(report.path))
     return judged.verdict

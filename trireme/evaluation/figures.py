@@ -9,7 +9,7 @@ import numpy as np
 WORST = 12  # samples that a person may want to look at
 FEW = 50  # classes that are told one by one
 
-NO_NUMBERS = "the model's outputs are infinite or NaN"
+NO_NUMBERS = "the model's outputs are infinite or NaN", "train it so that its loss stays finite"
 
 
 class Score(NamedTuple):

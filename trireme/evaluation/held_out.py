@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trireme.data.forms import PROGRAM
+from trireme.evaluation import samples
 from trireme.plain import plain
 from trireme.result.trained import NotLoadable, Predict
-from trireme.trainers import splits
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""
@@ -36,8 +37,8 @@ class HeldOut(NamedTuple):
 def held_out(data: Path, split: str = TEST) -> HeldOut:
     """Returns a held-out split of a dataset."""
     if not any(data.iterdir()):
-        raise NotLoadable("the run has no dataset, and no program that evaluates its model")
-    inputs, labels = splits.load(data, split, NotLoadable)
+        raise NotLoadable("the run has no dataset", f"give {PROGRAM}")
+    inputs, labels = samples.load(data, split)
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:
         counts = [array.shape[0] if array.shape else "no" for array in (inputs, labels)]
         raise NotLoadable(f"there are {counts[0]} held-out samples and {counts[1]} labels")
@@ -56,8 +57,8 @@ def outputs_of(predict: Predict, inputs: np.ndarray) -> np.ndarray:
     except NotLoadable:
         raise
     except Exception as error:
-        samples = f"these samples, {inputs.dtype} of the shape {inputs.shape}"
-        raise NotLoadable(f"the model does not take {samples}: {_shortened(str(error))}") from None
+        shown = f"these samples, {inputs.dtype} of the shape {inputs.shape}"
+        raise NotLoadable(f"the model does not take {shown}: {_shortened(str(error))}") from None
     if outputs.dtype.kind not in "iuf" or not outputs.shape or len(outputs) != len(inputs):
         raise NotLoadable(
             f"for {len(inputs)} samples the model's outputs have the shape {outputs.shape}, not "

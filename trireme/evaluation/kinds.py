@@ -5,20 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
+from trireme.evaluation import samples
 from trireme.evaluation.classification import Classification
 from trireme.evaluation.held_out import HeldOut, batches, outputs_of
 from trireme.evaluation.language import Language
 from trireme.evaluation.regression import Regression
 from trireme.result.trained import NotLoadable, Predict
-from trireme.text import json_values
 from trireme.trainers import splits
 
 Measure = Classification | Regression | Language
 
 
-def measure(predict: Predict, samples: HeldOut, names: list[str]) -> Measure:
+def measure(predict: Predict, held: HeldOut, names: list[str]) -> Measure:
     """Asks a model about all samples and takes in its answers."""
-    inputs, labels = samples
+    inputs, labels = held
     few = outputs_of(predict, inputs[:2])
     measure, labels = _kind(few, labels, names)
     for part in batches(inputs, few):
@@ -74,11 +74,7 @@ def _are_one_hot(labels: np.ndarray) -> bool:
 
 def class_names(data: Path) -> list[str]:
     """Returns ``classes`` of dataset.json, or the folders of pictures; none where none are."""
-    try:
-        names = json_values.read((data / "dataset.json").read_text())["classes"]
-    except json_values.GivenTwiceError as error:
-        raise NotLoadable(f"dataset.json: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError):
+    if (names := samples.said(data).get("classes")) is None:
         return splits.classes(data, "train")
     names = [str(name) for name in names] if isinstance(names, list) else []
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):

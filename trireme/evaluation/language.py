@@ -59,7 +59,7 @@ class Language:
         said = np.take_along_axis(_logarithms(outputs.astype(np.float32)), true, -1)[..., 0]
         losses = np.where(asked, -said, 0)
         if not np.isfinite(losses).all():
-            raise NotLoadable(NO_NUMBERS)
+            raise NotLoadable(*NO_NUMBERS)
         self._losses.append(losses.sum(1, dtype=float))
         self._tokens.append(asked.sum(1))
         self._right += int(((outputs.argmax(-1) == labels) & asked).sum())

@@ -21,6 +21,9 @@ FIGURES = (
 MIN_ACCURACY = 0.9
 """The lowest accuracy at which a classifier passes, where nothing else is given."""
 
+MENDED = "evaluation-program.json"
+"""What says, in the run workspace, of an evaluation program that is not that of the commit."""
+
 BY_CLASS = ("precision_", "recall_")
 """What the names of figures of one class begin with."""
 

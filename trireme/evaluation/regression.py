@@ -38,7 +38,7 @@ class Regression:
                 f"{labels.shape}"
             )
         if not np.isfinite(said).all():
-            raise NotLoadable(NO_NUMBERS)
+            raise NotLoadable(*NO_NUMBERS)
         self._said.append(said)
         self._true.append(true)
 

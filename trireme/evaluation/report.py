@@ -88,7 +88,7 @@ def _template(name: str) -> Template:
 def _training(workspace: Path) -> dict[str, str]:
     """Returns what was trained on what, and what that took, as names and values."""
     said: dict[str, Any] = {}
-    for step in ("checkout", "dataset", "train", "choose"):
+    for step in ("checkout", "dataset", "train", "choose", "evaluate"):
         for record in journal.read(workspace, step):
             for kind in ("params", "metrics", "tags"):
                 said |= record.get(kind, {})
@@ -96,6 +96,8 @@ def _training(workspace: Path) -> dict[str, str]:
     if "git.commit" in said:
         code = " ".join(filter(None, [said.get("entrypoint"), *map(str, said.get("args", []))]))
         found["Code"] = f"{code} of {said['git.url']} at {said['git.commit']}"
+    if "evaluation.program" in said:
+        found["Evaluated by"] = said["evaluation.program"]
     if "dataset.uri" in said:
         found["Data"] = f"{said['dataset.uri']}, {said['dataset.fingerprint']}"
     if "base_model.uri" in said:

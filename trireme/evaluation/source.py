@@ -25,7 +25,8 @@ class Source(NamedTuple):
         if not any(path.is_file() for path in self.model.rglob("*")):
             raise NotLoadable(
                 "the training program left nothing in MODEL_DIR; have it save there, or copy what "
-                "it has saved elsewhere"
+                "it has saved elsewhere",
+                way_out="",
             )
 
     @property

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trireme.data.holdout import for_evaluation
 from trireme.errors import StepFailed
 from trireme.evaluation import report as page
 from trireme.evaluation.custom import FOUND, inputs_of
 from trireme.evaluation.held_out import TEST, held_out, predict_in_batches
+from trireme.evaluation.samples import has_split
 from trireme.evaluation.source import Source
 from trireme.exporting import packaging, pytorch, tensorflow
 from trireme.exporting.agreement import TOLERANCES, largest_difference
@@ -19,7 +21,6 @@ from trireme.packages import use
 from trireme.result.trained import NotLoadable, TrainedModel
 from trireme.tracking import journal
 from trireme.tracking.registry import CHALLENGER, CHAMPION
-from trireme.trainers import splits
 
 SAMPLES = 64  # real samples that every exported file is compared on
 ANSWER_LIMIT = 1 << 26  # numbers in their answers; a language model's are many
@@ -180,13 +181,14 @@ def export_and_report(
     kept, destination = place / page.NAME, place / "exported"
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
     source = Source(Path(model), Path(code), entrypoint, model_factory)
+    seen = for_evaluation(Path(data))
     inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
-    has_samples = inputs is not None or splits.has_split(Path(data), TEST)
+    has_samples = inputs is not None or has_split(seen, TEST)
     largest = 0.0
     try:
         if has_program and not has_samples:
             raise NotLoadable("it answers inputs that only its program knows")
-        result = export(source, Path(data), model_name, destination, promote, champion, inputs)
+        result = export(source, seen, model_name, destination, promote, champion, inputs)
         largest = max(result.differences.values())
         files = [
             page.ExportedFile(name, _size_of(destination / name), difference)

@@ -91,6 +91,11 @@ def _program(job: "TrainingJob") -> None:
             raise ValueError("needs an entrypoint, a module or a command")
 
 
+def _dataset(job: "TrainingJob") -> None:
+    if job.dataset and job.dataset.holdout is not None:
+        raise ValueError("dataset.holdout goes with a pipeline, whose evaluation reads that part")
+
+
 def _roles(job: "TrainingJob") -> None:
     known = {role.name: role for role in job.plugin.roles}
     for role, replica in job.replicas.items():
@@ -245,6 +250,7 @@ _RULES: tuple[Callable[["TrainingJob"], None], ...] = (
     _name,
     _roles,
     _program,
+    _dataset,
     _processes,
     _elastic,
     _restarts,

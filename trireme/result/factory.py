@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trireme.data.forms import PROGRAM
 from trireme.result.trained import NotLoadable
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def _refuse_foreign(factory: str, found: Any, code: Path) -> None:
 def _foreign(factory: str) -> NotLoadable:
     return NotLoadable(
         f"the file names the factory {factory!r}, which the training code does not define; name it "
-        "with model_factory if it is meant"
+        "with model_factory if it is meant",
+        f"or give {PROGRAM}",
     )
 
 

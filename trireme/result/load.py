@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from trireme.data.forms import PROGRAM
 from trireme.result import pytorch, sharded, tensorflow
 from trireme.result.trained import NotLoadable, TrainedModel
 
@@ -70,6 +71,6 @@ def _find(directory: Path) -> Path:
     raise NotLoadable(
         f"the training program left {left} in MODEL_DIR; a model to evaluate is one .pt2 file of "
         "torch.export.save, one .pt file of weights or one folder of torch.distributed.checkpoint "
-        "for PyTorch, one SavedModel folder or one .keras file for TensorFlow; any other needs a "
-        "program that evaluates it, the parameter evaluation"
+        "for PyTorch, one SavedModel folder or one .keras file for TensorFlow",
+        f"have it save one, or give {PROGRAM}",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.data.forms import PROGRAM
 from trireme.result import program_file
 from trireme.result.factory import build
 from trireme.result.trained import NotLoadable, TrainedModel, no_tensor, read
@@ -52,7 +53,8 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     if not factory:
         raise NotLoadable(
             f"{file.name} holds weights only; give model_factory=module:callable, which builds "
-            "the network, or let the program save with torch.export.save to model.pt2"
+            "the network, or let the program save with torch.export.save to model.pt2",
+            f"or give {PROGRAM}",
         )
     network = build(factory, arguments, code, entrypoint, is_given=factory == given)
     try:
@@ -161,7 +163,8 @@ def _load_tensors(file: Path) -> Any:
             raise
         raise ValueError(
             "it is TorchScript, which is not loaded; let the program save the state_dict, or with "
-            "torch.export.save to model.pt2"
+            "torch.export.save to model.pt2",
+            f"or give {PROGRAM}",
         ) from None
 
 

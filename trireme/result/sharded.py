@@ -13,6 +13,7 @@ from enum import Enum, EnumMeta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trireme.data.forms import PROGRAM
 from trireme.errors import first_line
 from trireme.result.factory import build
 from trireme.result.pytorch import as_trained, in_float32
@@ -51,7 +52,8 @@ def load_sharded(directory: Path, code: Path, entrypoint: str, factory: str) -> 
     if not factory:
         raise NotLoadable(
             f"{directory.name} is a sharded checkpoint, which holds weights only; give "
-            "model_factory=module:callable, which builds the network"
+            "model_factory=module:callable, which builds the network",
+            f"or give {PROGRAM}",
         )
     metadata = read(directory / METADATA, "the metadata of a sharded checkpoint", _unpickled)
     sizes = {name: value.size for name, value in _tensors(metadata).items()}

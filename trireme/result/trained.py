@@ -7,13 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from trireme.data.forms import PROGRAM
 from trireme.errors import TriremeError, first_line
 
 Predict = Callable[[np.ndarray], np.ndarray]  # outputs for inputs, samples along the first axis
 
 
 class NotLoadable(TriremeError):
-    """The directory holds no model that can be loaded without more being said."""
+    """A model that cannot be loaded or evaluated without more being said.
+
+    Attributes:
+        way_out: What a person can do about it, where the sentence does not say it.
+    """
+
+    def __init__(self, message: str, way_out: str = f"mend that, or give {PROGRAM}") -> None:
+        super().__init__(message)
+        self.way_out = way_out
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trireme.data import forms
+from trireme.data.holdout import for_evaluation
 from trireme.errors import Cancelled, StepFailed, TriremeError
 from trireme.evaluation import custom
 from trireme.evaluation.figures import Evaluation
 from trireme.evaluation.held_out import TEST, VALIDATION, held_out
 from trireme.evaluation.kinds import class_names, measure
 from trireme.evaluation.options import custom_evaluation
+from trireme.evaluation.samples import has_split
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import TrialResult, trial_folder
 from trireme.job.job import TrainingJob
@@ -19,7 +22,6 @@ from trireme.runner.inputs import inputs_of
 from trireme.sweep.early_stopping import StoppedEarly, Watch
 from trireme.sweep.search_space import Trial
 from trireme.tracking import journal
-from trireme.trainers import splits
 
 
 class EvaluationSettings(NamedTuple):
@@ -48,13 +50,14 @@ def run_trial(
         budget: The most that its training may cost; 0 for no limit.
         watch: What stops it early.
     """
+    settings = settings._replace(data=for_evaluation(settings.data))
     folder = trial_folder(workspace, trial.number)
     folder.mkdir(parents=True, exist_ok=True)
     # Options with their dashes: without, one could be called like something the job records.
     journal.log_params(trial.values)
     try:
         job = described(folder)
-        is_validated = not settings.evaluation and splits.has_split(settings.data, VALIDATION)
+        is_validated = not settings.evaluation and _is_validated(settings)
         evaluation = _train_and_evaluate(job, settings, folder, passthrough, budget, watch)
         name, value = evaluation.first
         journal.log_metrics({f"held_out_{name}": value} | evaluation.others)
@@ -95,6 +98,8 @@ def _train_and_evaluate(
 ) -> Evaluation:
     program = custom_evaluation(settings.evaluation)
     evaluator = program.entrypoint if program else ""
+    if not program and (why := forms.unfit(settings.data)) and not _is_validated(settings):
+        raise StepFailed(why)  # before the training
     if watch:
         watch.leader = job.leader
     observers = [watch] if watch else []
@@ -114,7 +119,11 @@ def _train_and_evaluate(
     return evaluation
 
 
+def _is_validated(settings: EvaluationSettings) -> bool:
+    return has_split(settings.data, VALIDATION)
+
+
 def _measured(source: Source, data: Path) -> Evaluation:
-    split = VALIDATION if splits.has_split(data, VALIDATION) else TEST
+    split = VALIDATION if has_split(data, VALIDATION) else TEST
     samples, names = held_out(data, split), class_names(data)
     return measure(source.load().predict, samples, names).evaluation()

@@ -309,8 +309,12 @@ class Target(Generic[R]):
         """Ends a run; returns what has happened, in a sentence."""
         raise self._cannot("cancel runs")
 
-    def resume(self, name: str, console: "Console") -> int:
-        """Has a run go on with the steps that are not done; returns the command's exit status."""
+    def resume(self, name: str, console: "Console", pairs: Sequence[str] = ()) -> int:
+        """Has a run go on with the steps that are not done; returns the command's exit status.
+
+        Args:
+            pairs: Parameters that are others from now on, ``name=value``.
+        """
         raise self._cannot("resume runs")
 
     def prunable(

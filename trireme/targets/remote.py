@@ -226,8 +226,13 @@ class Remote(Target[R]):
         """Has a run tried again; returns its name, and what a person should know."""
         raise NotImplementedError
 
-    def resume(self, name: str, console: "Console") -> int:
+    def resume(self, name: str, console: "Console", pairs: Sequence[str] = ()) -> int:
         """Has the engine retry a run, which keeps the steps that are done; see ``Target``."""
+        if pairs:
+            raise InputError(
+                "-p: a run on a cluster is resumed with the parameters that it has; resume changes "
+                "them of a run on this machine, so start a new run"
+            )
         resumed, note = self.retry(name)
         console.print(f"{resumed} is being resumed")
         if note:

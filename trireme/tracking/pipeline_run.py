@@ -64,6 +64,7 @@ class PipelineRun:
         workspace: The run workspace, which names the MLflow runs from then on: a run that is
             resumed goes on with them.
         began: When the run began, in seconds since the epoch; by default now.
+        tags: What else is to be known of it.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class PipelineRun:
         home: Path,
         workspace: Path,
         began: float | None = None,
+        tags: dict[str, str] | None = None,
     ) -> None:
         self._began = began or time.time()
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(home)
@@ -84,7 +86,7 @@ class PipelineRun:
         own = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
         self.inherited = {name: value for name, value in os.environ.items() if name not in own}
         self.experiment_id = self._experiment_name = ""
-        self._workspace = workspace
+        self._workspace, self._tags = workspace, tags or {}
         self._steps: dict[str, str] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlflow")
         self._work: list[Future[None]] = []
@@ -217,6 +219,8 @@ class PipelineRun:
                 else:
                     opened = runs.open_pipeline(pipeline, experiment, name, params, self._began)
                     self.experiment_id, self.run_id = opened
+                if self._tags:
+                    log(self.run_id, tags=self._tags)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(self._whole._asdict()))
                 self._experiment_name = client.get_experiment(self.experiment_id).name

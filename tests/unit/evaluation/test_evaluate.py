@@ -1,6 +1,7 @@
 """components/evaluation: the figures, the gate, and what it shows."""
 
 import json
+import re
 import sys
 import tracemalloc
 
@@ -277,6 +278,9 @@ def must_be_shut(outcome) -> str:
     assert verdict.score == 0.0
     assert verdict.reason.startswith("not evaluated: ")
     assert "\n" not in verdict.reason
+    what_to_do = verdict.reason.rpartition("; ")[2]
+    ways = r"(mend that, |have it save .*, )?(or )?give |have it save |train it "
+    assert re.match(ways, what_to_do)
     return verdict.reason
 
 
@@ -304,7 +308,7 @@ def test_bare_weights_without_a_factory_keep_the_gate_shut(tmp_path, data, code)
 def test_a_dataset_without_held_out_samples_keeps_the_gate_shut(tmp_path, data, code):
     save_answers(tmp_path / "model", np.eye(3))
     outcome = evaluate(Source(tmp_path / "model", code, "train.py"), data, 0.0)[:2]
-    assert "no test.npz" in must_be_shut(outcome)
+    assert "the dataset has no test split; give -p dataset_options" in must_be_shut(outcome)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +360,7 @@ def test_classes_of_which_it_is_not_clear_what_is_meant_keep_the_gate_shut(
 ):
     (data / "dataset.json").write_text(content)
     found = must_be_shut(judge(np.eye(3), np.arange(3), 0.0))
-    assert found.replace("json ", "json") == f"not evaluated: dataset.json{said}"
+    assert found.replace("json ", "json").startswith(f"not evaluated: dataset.json{said}; mend")
 
 
 def test_the_report_shows_the_figures_and_escapes_what_it_is_given(judge, tmp_path, data):
@@ -455,6 +459,8 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
 
     save_samples(data, np.array([0, 1, 2, 3, 3]))
     save_answers(tmp_path / "model", np.eye(5))
+    data.rename(tmp_path / "data.held-out")  # as of a dataset that was split
+    data.mkdir()
     (tmp_path / "workspace").mkdir()
     metrics = dsl.Metrics(uri=str(tmp_path / "metrics"))
     confusion = dsl.ClassificationMetrics(uri=str(tmp_path / "confusion"))

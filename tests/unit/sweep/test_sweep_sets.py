@@ -1,5 +1,7 @@
 """components/sweep: the sets of parameters, and the best of what came of them."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,3 +157,13 @@ def test_a_trial_is_cancelled_with_its_step_and_fails_with_its_job(
     else:
         with pytest.raises(Cancelled):
             run()
+
+
+def test_a_trial_fails_before_it_trains_where_its_model_could_not_be_evaluated(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.npz").touch()
+    settings = run_trial.EvaluationSettings(tmp_path / "data", tmp_path, "", {})
+    tried = run_trial.run_trial(
+        Trial(0, {}), lambda place: SimpleNamespace(entrypoint=""), settings, tmp_path, {}
+    )
+    assert tried.failed.startswith("the dataset has no test split, so the model will not be ")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from trireme.data.cache_entry import forget_tree, last_used
+from trireme.data.holdout import SUFFIX
 from trireme.files.home import home
 from trireme.runner.local import jobs
 from trireme.targets.base import Prunable
@@ -106,7 +107,7 @@ def _remove(run: runs.LocalRun) -> None:
 def _used(workspaces: Iterable[Path]) -> Iterator[Path]:
     """Returns what runs and jobs have links to."""
     for workspace in workspaces:
-        for name in ("data", "base_model", "packages"):
+        for name in ("data", f"data{SUFFIX}", "base_model", "packages"):
             link = workspace / name
             if link.is_symlink():
                 yield link.resolve()

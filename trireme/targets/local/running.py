@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from trireme.errors import InputError, TrackingUnavailable, TriremeError
 from trireme.files import kept_record
 from trireme.files.file_lock import FileLock, is_held
 from trireme.files.home import home, make_home, unwritable
+from trireme.files.whole_file import write_whole
 from trireme.finish import outcome, webhook
 from trireme.graph import writing
 from trireme.pipeline import catalog
 from trireme.pipeline.pipeline import Pipeline
 from trireme.process.processes import check_proc, cpus, limit_reached
 from trireme.process.signals import Interrupted, from_a_terminal, handled
-from trireme.targets.local import checking, unsent
+from trireme.targets.local import changing, checking, unsent
 from trireme.targets.local import runs as local_runs
 from trireme.targets.local.engine import Engine
 from trireme.targets.local.result import Result
@@ -85,8 +86,12 @@ def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 
 
-def resume(run: local_runs.LocalRun, console: Console) -> Result:
-    """Runs what a run that has ended too early has not done."""
+def resume(run: local_runs.LocalRun, console: Console, pairs: Sequence[str] = ()) -> Result:
+    """Runs what a run that has ended too early has not done.
+
+    Args:
+        pairs: Parameters that are others from now on, ``name=value``.
+    """
     run.check_resume()
     try:
         lock = local_runs.held(run.name)
@@ -97,10 +102,12 @@ def resume(run: local_runs.LocalRun, console: Console) -> Result:
     except OSError as error:
         raise unwritable(error) from None
     with lock:
-        return _resume(local_runs.find(run.name, is_held=True), lock, console)
+        return _resume(local_runs.find(run.name, is_held=True), lock, console, pairs)
 
 
-def _resume(run: local_runs.LocalRun, lock: FileLock, console: Console) -> Result:
+def _resume(
+    run: local_runs.LocalRun, lock: FileLock, console: Console, pairs: Sequence[str]
+) -> Result:
     run.check_resume()
     for place in (run.directory / PIPELINE, run.directory / local_runs.PARAMETERS, run.workspace):
         if not place.exists():
@@ -111,11 +118,16 @@ def _resume(run: local_runs.LocalRun, lock: FileLock, console: Console) -> Resul
     pipeline, arguments = prepared(run.directory)
     checking.check(pipeline.graph)
     with contextlib.chdir(run.started_in if run.started_in.is_dir() else "."):
-        if commit := _changed_since(run.workspace, arguments):
+        if pairs:
+            arguments = changing.changed(run, pipeline, arguments, pairs)
+        if note := changing.mended(run, arguments):
+            console.print(f"note: {note}")
+        elif commit := _changed_since(run.workspace, arguments):
             console.print(
                 f"note: {arguments['code_url']} has changed since; this goes on with the code of "
                 f"then, {commit[:12]}; a new run takes the change"
             )
+        write_whole(run.directory / PARAMETERS, json.dumps(arguments, indent=2) + "\n")
         kept = local_runs.Record(run.directory, lock)
         local_runs.set_logs_aside(run, pipeline.graph.after_failures)
         return go(pipeline, arguments, kept, console)
@@ -142,7 +154,10 @@ def go(
     name = kept.directory.name
     result = Result(name, kept.directory, kept)
     experiment = arguments.get("experiment", "")
-    record = PipelineRun(name, experiment, pipeline.name, arguments, home(), result.workspace)
+    params, tags = changing.recorded(result.directory, arguments)
+    record = PipelineRun(
+        name, experiment, pipeline.name, params, home(), result.workspace, tags=tags
+    )
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
     steps = Steps(result, record, console, pipeline.graph)

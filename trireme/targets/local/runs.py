@@ -222,6 +222,11 @@ class LocalRun(Run):
         """State, seconds and result of the steps that have ended, by name."""
         return _ended(self.directory)
 
+    @cached_property
+    def ended_at_all(self) -> dict[str, dict[str, Any]]:
+        """The same, also of before the run was resumed."""
+        return _ended(self.directory, of_every_attempt=True)
+
     @property
     def result(self) -> str:
         """What came of it, or why it failed."""

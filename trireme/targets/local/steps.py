@@ -26,7 +26,7 @@ from trireme.process.signals import interrupt
 from trireme.retraining import history
 from trireme.runner.lines import blocks
 from trireme.step_names import NAMED, STEP, in_a_loop
-from trireme.targets.local import commands, containers
+from trireme.targets.local import changing, commands, containers
 from trireme.targets.local.engine import Call, Place, Ran, Values
 from trireme.targets.local.result import Result
 from trireme.targets.local.runs import LOG
@@ -351,6 +351,10 @@ def _digest(text: str) -> str:
 def _seal(call: Call) -> str:
     """Returns what a step's mark holds: it fits these inputs, and outputs that are whole."""
     given = commands.executor_input(call)["inputs"]
+    if "parameterValues" in given:
+        looked_at = changing.only_looked_at(call.step)
+        kept = {name: v for name, v in given["parameterValues"].items() if name not in looked_at}
+        given = given | {"parameterValues": kept}
     files = [call.directory / name for name in (commands.OUTPUT, *call.step.output_parameters)]
     left = [file.read_text(errors="replace") if file.exists() else None for file in files]
     return _digest(json.dumps([given, left], sort_keys=True))

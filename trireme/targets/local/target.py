@@ -96,11 +96,11 @@ class Local(Target[LocalRun]):
         runs.cancel(name)
         return f"{name} cancelled"
 
-    def resume(self, name: str, console: "Console") -> int:
+    def resume(self, name: str, console: "Console", pairs: Sequence[str] = ()) -> int:
         found = runs.find(name)
         from trireme.targets.local import running
 
-        return _ended(running.resume(found, console), console)
+        return _ended(running.resume(found, console, pairs), console)
 
     def prunable(
         self, before: float, keep: int, cache_limit: float | None = None, records: bool = False

@@ -423,6 +423,9 @@ def test_a_run_that_has_failed_is_tried_again(trireme, kubeflow, started):
     assert "is running; only one that failed or was killed can be resumed" in errors
     kubeflow.faults = ["", "", "lost"]
     kubeflow.states = GOOD
+    status, _, errors = trireme("resume", *there, "-p", "gate={}")
+    assert status == 2
+    assert "a run on a cluster is resumed with the parameters that it has" in errors
     status, output, _ = trireme("resume", *there)
     assert (status, output) == (0, f"{run['display_name']} is being resumed\n")
     assert run["state"] in ("PENDING", "RUNNING")
