@@ -116,8 +116,8 @@ def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
     told = outcome.read(workspace, pipeline, run, status, message)
-    webhook.send(secret, told)
-    journal.summarize(f"sent to the webhook: {told.sentence}")
+    if webhook.send(secret, told):
+        journal.summarize(f"sent to the webhook: {told.sentence}")
 
 
 def _leave_outcome(workspace: Path, status: str) -> None:
