@@ -201,10 +201,22 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(tmp_path, tracked, sta
         journal.log_metrics({"loss": 0.5})
         journal.log_tags({"git.commit": "abc"})
     journal.run_path(tmp_path, "train").write_text(steps[0])
-    finish(state, "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "run.html")
+    finish(state, "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "drawn.html")
     assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
-    assert client.get_run(whole).info.status == status
-    assert client.get_run(whole).data.tags["git.commit"] == "abc"
+    found = client.get_run(whole)
+    assert found.info.status == status
+    assert found.data.tags["git.commit"] == "abc"
+    assert found.data.tags["mlflow.note.content"].startswith(f"**{status}**")
+    drawn = client.download_artifacts(whole, "run.html", str(tmp_path))
+    assert Path(drawn).read_text() == (tmp_path / "drawn.html").read_text()
+
+
+def test_what_a_person_has_written_of_a_run_in_mlflow_stays(tmp_path, tracked):
+    client, whole, _ = tracked
+    for own, then in (("my best one", "my best one"), ("**FAILED**: it did", "**FINISHED**")):
+        client.set_tag(whole, "mlflow.note.content", own)
+        finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "drawn.html")
+        assert client.get_run(whole).data.tags["mlflow.note.content"].startswith(then)
 
 
 def test_a_run_whose_steps_have_all_ended_is_not_taken_for_killed(tmp_path, untracked, server):
