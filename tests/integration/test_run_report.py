@@ -90,8 +90,13 @@ def test_a_restart_is_in_the_picture_also_where_only_mlflow_is_left(trireme, sta
     for step in ("checkout", "dataset", "train", "finish"):
         assert f'<th scope="row">{step}</th><td class="text">FINISHED</td>' in here
 
-    shutil.rmtree(run)
     (parent,) = trireme.parents()
+    assert parent.data.tags["mlflow.note.content"].startswith("**FINISHED** · [The run](#/exper")
+    kept = run / "workspace" / "run.html"
+    assert "<dt>Program</dt><dd>train.py</dd>" in kept.read_text()
+    assert "<dt>code_url</dt>" in here and "trireme reproduce" not in here  # it has to be named
+
+    shutil.rmtree(run)
     for name in (run.name, parent.info.run_id):
         assert trireme.call("report", name, "-o", "recorded.html").returncode == 0
         recorded = (trireme.home / "recorded.html").read_text()
@@ -104,6 +109,8 @@ def test_the_failing_replicas_words_are_in_the_picture(trireme, started):
     assert trireme.call(*started("fail")).returncode == 1
     run = trireme.run_directory()
     here = page_of(trireme, run.name)
+    assert f"trireme resume {run.name}</code>" in here
+    assert f"trireme resume {run.name}</code>" in (run / "workspace" / "run.html").read_text()
     shutil.rmtree(run)
     recorded = page_of(trireme, run.name)
     for page in (here, recorded):

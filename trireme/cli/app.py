@@ -67,6 +67,7 @@ class _Commands(LazyGroup):
         "dataset": Lazy("dataset:app", "Datasets on a cluster."),
         "config": Lazy("config:app", "What is kept by name: code, datasets, workspaces."),
         "schedule": Lazy("schedule:app", "Schedules of pipelines."),
+        "webhook": Lazy("webhook:app", "The URL that is told what came of runs."),
     }
 
     def list_commands(self, ctx: Any) -> list[str]:

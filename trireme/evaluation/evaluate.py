@@ -30,6 +30,7 @@ from trireme.evaluation.options import MENDED, CustomEvaluation, Gate, check, cu
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import results
 from trireme.files import left_files
+from trireme.pages import REPORT
 from trireme.result.load import framework_of
 from trireme.result.trained import NotLoadable
 from trireme.tracking import journal, registry
@@ -240,7 +241,7 @@ def evaluate_and_report(
             confusion.log_confusion_matrix(classes.names, classes.confusion)
         if classes:
             confusion.log_roc_curve(*classes.roc)
-    kept = place / page.NAME
+    kept = place / REPORT
     page.write(kept, judged, place, seen)
     page.hand_over(kept, Path(report.path))
     return judged.verdict

@@ -19,11 +19,8 @@ from trireme.evaluation.gate import Judged
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.trials import results
 from trireme.observers.printed import RATE
-from trireme.pages import template
+from trireme.pages import RUN_LINK, template
 from trireme.tracking import environment, journal, store
-
-NAME = "report.html"
-"""The report in the run workspace."""
 
 EXPORTED = "<!-- exported -->"
 """Where in the page the exported files are listed, when there are any."""
@@ -58,6 +55,7 @@ def write(file: Path, judged: Judged, workspace: Path, data: Path) -> None:
         worst=_shown(evaluation, data),
         words=words,
         exported=Markup(EXPORTED),
+        run=Markup(RUN_LINK),
     )
     file.write_text(page)
 

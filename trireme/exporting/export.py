@@ -18,6 +18,7 @@ from trireme.exporting.agreement import TOLERANCES, largest_difference
 from trireme.exporting.isolated import Reloaded, isolated
 from trireme.files.workspace import written_whole
 from trireme.packages import use
+from trireme.pages import REPORT
 from trireme.result.trained import NotLoadable, TrainedModel
 from trireme.tracking import journal
 from trireme.tracking.registry import CHALLENGER, CHAMPION
@@ -178,7 +179,7 @@ def export_and_report(
 ) -> Outputs:
     """Exports a model, and writes the step's artifacts."""
     place = Path(workspace)
-    kept, destination = place / page.NAME, place / "exported"
+    kept, destination = place / REPORT, place / "exported"
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
     source = Source(Path(model), Path(code), entrypoint, model_factory)
     seen = for_evaluation(Path(data))

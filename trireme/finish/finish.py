@@ -7,7 +7,7 @@ ended, and records it.
 import math
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trireme.credentials import secrets
@@ -17,7 +17,7 @@ from trireme.finish import outcome, webhook
 from trireme.last_words import LAST_STEP
 from trireme.tracking import journal, runs
 from trireme.tracking.client import hurry
-from trireme.tracking.sync import Run, sync
+from trireme.tracking.sync import Run, pipeline_run, sync
 
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
@@ -59,10 +59,13 @@ def finish(
     if in_a_pod() and (status == "FAILED" or state not in STATES) and _is_stopped():
         status = "KILLED"
     _attempt(lambda: _draw(workspace, pipeline, run, status, report))
-    if TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ:
+    is_recorded_here = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
+    if is_recorded_here:
         _attempt(lambda: _close_record(workspace, status))
     if name := secrets.given(webhook_secret, "webhook"):
         _attempt(lambda: _tell(name, workspace, pipeline, run, status, message))
+    if is_recorded_here:
+        _attempt(lambda: _conclude(workspace, pipeline, run, status, message, report))
     if in_a_pod():  # here whoever runs it looks into the workspace
         _attempt(lambda: _leave_outcome(workspace, status))
 
@@ -113,15 +116,49 @@ def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -
     name = f"{pipeline} {run}" if in_a_pod() else run
     picture = of_workspace.picture(name, workspace, status)
     picture.steps.pop(LAST_STEP, None)
+    picture.tags = {"pipeline": pipeline} | picture.tags
+    picture.commands = _commands(run, status, picture.tags)
     picture.close()
     report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(page.render(picture), encoding="utf-8")
+    report.write_text(page.render(picture, is_framed=True), encoding="utf-8")
+
+
+def _commands(run: str, status: str, tags: Mapping[str, str], recorded: str = "") -> dict[str, str]:
+    """Returns what a person may do with a run, wherever it is.
+
+    Args:
+        recorded: Its id in MLflow, as far as that is known.
+    """
+    from trireme.report.picture import commands
+
+    if not in_a_pod():
+        return commands(run, status, tags)
+    of_argo = os.environ.get(runs.RUN, "")
+    if of_argo:
+        return commands(of_argo, status, tags, "argo")
+    return commands(run, status, tags, "kfp", recorded)
 
 
 def _tell(secret: str, workspace: Path, pipeline: str, run: str, status: str, message: str) -> None:
     told = outcome.read(workspace, pipeline, run, status, message)
-    webhook.send(secret, told)
-    journal.summarize(f"sent to the webhook: {told.sentence}")
+    if webhook.send(secret, told):
+        journal.summarize(f"sent to the webhook: {told.sentence}")
+
+
+def _conclude(
+    workspace: Path, pipeline: str, run: str, status: str, message: str, report: Path
+) -> None:
+    """Has MLflow show what came of the run."""
+    from trireme.finish import note
+    from trireme.report import of_workspace
+
+    whole = runs.PipelineRunId(os.environ.get("MLFLOW_EXPERIMENT_ID", ""), pipeline_run())
+    reason = outcome.read(workspace, pipeline, run, status, message).reason
+    tags = {"pipeline": pipeline} | of_workspace.whole(workspace)[0]
+    commands = _commands(run, status, tags, whole.run_id)
+    written = note.write(workspace, status, "" if status == "FINISHED" else reason, commands, whole)
+    drawn = report.read_text(encoding="utf-8") if report.exists() else ""
+    runs.conclude(whole.run_id, runs.Conclusion(written, drawn))
 
 
 def _leave_outcome(workspace: Path, status: str) -> None:

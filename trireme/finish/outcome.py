@@ -52,7 +52,13 @@ class Outcome:
         """All of it that a person wants to know first."""
         registered = f"{self.model} version {self.version} is {self.alias}" if self.model else ""
         said = "; ".join(filter(None, [registered, self.reason, self.against]))
-        return ": ".join(filter(None, [f"{self.pipeline} {self.status}", said]))
+        return ": ".join(filter(None, [f"{self.name} {self.status}", said]))
+
+    @property
+    def name(self) -> str:
+        """The run's name, in which the pipeline's is also where an engine has given it an id."""
+        is_in_it = self.run.startswith(self.pipeline)
+        return self.run if is_in_it else f"{self.pipeline} {self.run}"
 
     @property
     def message(self) -> dict[str, Any]:

@@ -65,15 +65,21 @@ class Course:
         self._measure(said, at)
         return True
 
-    def progress(self, *, has_ended: bool = False) -> Progress | None:
-        """Returns how far the training is, if anything is known; at its end without time left."""
+    def progress(self, *, has_ended: bool = False, has_finished: bool = False) -> Progress | None:
+        """Returns how far the training is, if anything is known; at its end without time left.
+
+        Args:
+            has_finished: It is through, whether its program has told its last steps or not.
+        """
         share = self._share()
         epoch = self._aside if self._epoch is None else self._epoch
         if share is not None:
+            share = 1.0 if has_finished else share
             words = [f"{_percent(share)}%"]
         elif self._bar:
             number = self._rounds if epoch is None else epoch
-            words = [f"{_percent(self._bar.share)}% of epoch {number:g}"]
+            done = 1.0 if has_finished else self._bar.share
+            words = [f"{_percent(done)}% of epoch {number:g}"]
         elif epoch is not None:
             words = [f"epoch {epoch:g}"]
         else:
@@ -225,8 +231,11 @@ class Meter(Observer):
     rewritten = lines
 
     def end(self, failure: BaseException | None) -> None:
-        """Passes on how far it was at its end."""
-        self._pass_on(self._course.progress(has_ended=True))
+        """Passes on how far it was at its end: all of it where it has finished.
+
+        Programs that tell every tenth step, or stop early, have told less.
+        """
+        self._pass_on(self._course.progress(has_ended=True, has_finished=failure is None))
 
     def _pass_on(self, progress: Progress | None) -> None:
         if progress and progress != self.progress:

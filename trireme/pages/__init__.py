@@ -6,6 +6,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, Template
 
 from trireme.plain import plain
 
+REPORT = "report.html"
+"""The report on a model, in the workspace and among the artifacts of the step that has made it."""
+
+RUN_LINK = "<!-- run -->"
+"""Where in that report the run is linked to, when its picture lies beside it."""
+
 
 def template(package: str, name: str) -> Template:
     """Returns a template of a package, which may extend ``page.html``."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import trireme
 from trireme import plugins
 from trireme.errors import InputError, TriremeError, first_line
+from trireme.own_pipelines import PIPELINES
 from trireme.pipeline.pipeline import Pipeline
 from trireme.pipeline.program import is_program
 from trireme.step_names import ONCE
@@ -26,14 +27,6 @@ from trireme.text import yaml_text
 
 if TYPE_CHECKING:
     from trireme.graph.graph import Graph
-
-PIPELINES = {
-    "pytorch-training": "Train with PyTorch on one or many processes",
-    "tensorflow-training": "Train with TensorFlow, by AllReduce or with parameter servers",
-    "sweep": "Train many models with different parameters, and keep the best",
-    "retraining": "Train again if code, data or parameters have changed, and keep the better model",
-}
-"""Trireme's own, with a line on each; ``pipelines/NAME.py`` holds it, dashes as underscores."""
 
 COMPILED = (".yaml", ".yml", ".json")
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from trireme.observers import timeline
 from trireme.observers.advice import TAG as ADVICE
 from trireme.observers.preflight import report as preflight
+from trireme.pages import REPORT
 from trireme.report import of_workspace
-from trireme.report.picture import Curve, Picture, StepPicture, numbers, state_of
-from trireme.tracking import journal
+from trireme.report.picture import MODEL, Curve, Picture, StepPicture, numbers, state_of
+from trireme.tracking import journal, store
 from trireme.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.tracking.client import PARENT, client
 
@@ -48,6 +49,8 @@ def describe(run: "Run", picture: Picture) -> None:
     """Adds what MLflow knows of a run to its picture."""
     picture.tags = run.data.tags | picture.tags
     picture.metrics = numbers(run.data.metrics) | picture.metrics
+    picture.params = picture.params or run.data.params
+    picture.links |= {store.called("MLflow", store.uri()): store.page_of(store.uri(), *_place(run))}
     picture.state = picture.state or state_of(run.info.status)
     picture.began = picture.began or run.info.start_time / 1000
     if picture.ended is None and run.info.end_time:
@@ -61,8 +64,20 @@ def describe(run: "Run", picture: Picture) -> None:
         made.curves = _curves(step.info.run_id, names[:left])
         picture.add([made])
         left -= len(names[:left])
+        if "world_size" not in step.data.params and _has_report(step):
+            page = store.page_of(store.uri(), *_place(step)).removesuffix(store.TRAINING)
+            picture.links |= {store.called(MODEL, store.uri()): f"{page}/artifacts/{REPORT}"}
     if sum(len(step.data.metrics) for step in steps) > HISTORIES:
         picture.notes.append(f"Only of {HISTORIES} metrics was the history read")
+
+
+def _place(run: "Run") -> tuple[str, str]:
+    return run.info.experiment_id, run.info.run_id
+
+
+def _has_report(step: "Run") -> bool:
+    """Tells whether a step has made the report on the model."""
+    return any(each.path == REPORT for each in client.list_artifacts(step.info.run_id))
 
 
 def _below(run: "Run") -> "Iterator[Run]":

@@ -1,10 +1,12 @@
 """A picture of a run as one page of HTML, which needs no network and no JavaScript."""
 
+import ast
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -106,13 +108,20 @@ class Charts(NamedTuple):
     more_steps: int
 
 
-def render(picture: Picture) -> str:
-    """Returns the page of a run; ``picture.close()`` has been called."""
+def render(picture: Picture, *, is_framed: bool = False) -> str:
+    """Returns the page of a run; ``picture.close()`` has been called.
+
+    Args:
+        is_framed: It is shown within a page that lets no link be followed, as MLflow's and
+            Kubeflow's do with artifacts.
+    """
     rows, left_out = _rows(picture)
     every = _tick(picture.until - (picture.began or 0))
     return template(__package__, "page_of_a_run.html").render(
         picture=picture,
         about=_about(picture),
+        is_framed=is_framed,
+        changed=_changed(picture),
         failures=[(step, _end_of(step.last_lines)) for step in picture.failed],
         rows=rows,
         left_out=left_out,
@@ -162,13 +171,12 @@ def _about(picture: Picture) -> dict[str, str]:
     training = next(
         (step.params for step in picture.steps.values() if "world_size" in step.params), {}
     )
-    program = training.get("entrypoint")
-    code = f"{tags['git.url']} at {tags['git.commit']}" if "git.commit" in tags else ""
     found = {
         "Pipeline": tags.get("pipeline", ""),
         "Started": moment(picture.began),
         "Runs for" if picture.is_under_way else "Took": clock(_length(picture)),
-        "Code": f"{program} of {code}" if program and code else code,
+        "Program": _program(training),
+        "Code": " at ".join(filter(None, map(tags.get, ("git.url", "git.commit")))),
         "Data": ", ".join(filter(None, map(tags.get, ("dataset.uri", "dataset.fingerprint")))),
         "Base model": tags.get("base_model.uri", ""),
         "Image": tags.get("image", ""),
@@ -178,6 +186,27 @@ def _about(picture: Picture) -> dict[str, str]:
         "Machine": ", Python ".join(filter(None, map(tags.get, ("cpu", "python")))),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _program(training: dict[str, Any]) -> str:
+    """Returns a training's program and its arguments, as they are typed."""
+    args = training.get("args", "")
+    if isinstance(args, str):  # as MLflow keeps a list
+        try:
+            args = ast.literal_eval(args)
+        except (ValueError, SyntaxError):
+            args = []
+    words = map(str, args) if isinstance(args, list) else ()
+    return " ".join([str(training.get("entrypoint", "")), *map(shlex.quote, words)]).strip()
+
+
+def _changed(picture: Picture) -> dict[str, str]:
+    """Returns the parameters that are not as their pipeline has them."""
+    if picture.defaults is None:
+        return {}
+    return {
+        name: value for name, value in picture.params.items() if value != picture.defaults.get(name)
+    }
 
 
 def _rows(picture: Picture) -> tuple[list[Row], int]:

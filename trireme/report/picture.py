@@ -1,20 +1,29 @@
 """The picture of a run, wherever what it shows has been recorded."""
 
+import json
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.errors import TriremeError
 from trireme.kubernetes.amounts import Amounts, requests
 from trireme.manifests.roles import roles
 from trireme.observers.timeline import Life
+from trireme.own_pipelines import PIPELINES
+
+if TYPE_CHECKING:
+    from trireme.pipeline.pipeline import Pipeline
 
 LOST = "lost"
 """The state of a run here that was killed with ``kill -9``; nobody has seen when."""
 
 ENDED = ("FINISHED", "FAILED", "KILLED", "skipped", LOST)
 """The states of what has ended."""
+
+MODEL = "Report on the model"
+"""What links call the report on the model."""
 
 _STATES = {"RUNNING": "running", "SCHEDULED": "pending"}
 
@@ -76,6 +85,10 @@ class Picture:
         tags: Where the run came from, as in ``git.commit``, and what has come of it.
         metrics: Those of the whole run.
         notes: What is not in the picture, and why.
+        params: The parameters of its pipeline.
+        defaults: Their defaults; None where they are not known.
+        links: Other pages on it, by what they are.
+        commands: What a person may do with it, by what that is.
     """
 
     name: str
@@ -88,6 +101,10 @@ class Picture:
     metrics: dict[str, float] = field(default_factory=dict)
     steps: dict[str, StepPicture] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    params: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, str] | None = None
+    links: dict[str, str] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_under_way(self) -> bool:
@@ -140,6 +157,34 @@ class Picture:
         return sorted(found, key=lambda step: step.ended or float("inf"))
 
 
+def describe_given(picture: Picture, pipeline: "Pipeline", arguments: Mapping[str, Any]) -> None:
+    """Adds to the picture of a run what it was given."""
+    picture.tags = {"pipeline": pipeline.name} | picture.tags
+    picture.params = {name: _text(value) for name, value in arguments.items()}
+    picture.defaults = {name: _text(each.default) for name, each in pipeline.parameters.items()}
+
+
+def commands(
+    name: str, state: str, tags: Mapping[str, str], place: str = "", recorded: str | None = None
+) -> dict[str, str]:
+    """Returns what a person may do with a run that has ended.
+
+    Args:
+        name: What commands know it by.
+        place: The target where it ran, if that is not this machine.
+        recorded: What MLflow knows it by, if that is something else; empty where it is not known.
+    """
+    recorded = name if recorded is None else recorded
+    if state in ("FAILED", "KILLED", LOST):
+        where = f" --target {place}" if place else ""
+        return {"Resume with": f"trireme resume {shlex.quote(name)}{where}"}
+    is_ours = tags.get("pipeline") in PIPELINES
+    is_whole = {"git.commit", "dataset.fingerprint"} <= tags.keys()
+    if state == "FINISHED" and is_ours and is_whole and recorded:
+        return {"Reproduce with": f"trireme reproduce {shlex.quote(recorded)}"}
+    return {}
+
+
 def state_of(status: str) -> str:
     """Returns what a status of MLflow is called here."""
     return _STATES.get(status, status)
@@ -160,6 +205,10 @@ def requested_by(manifest: Mapping[str, Any]) -> dict[str, Amounts]:
         return {role.name.lower(): requests(role.pod) for role in roles(manifest)}
     except (TriremeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return {}  # a program can write to the file that it is read from
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _moments(step: StepPicture) -> list[float]:

@@ -251,6 +251,10 @@ class Target(Generic[R]):
         results = self.results(run, steps)
         return [replace(step, result=results.get(step.name, "")) for step in steps]
 
+    def given(self, run: R) -> "tuple[Pipeline, dict[str, Any]] | None":
+        """Returns a run's pipeline and its arguments; None where only MLflow may know them."""
+        return None
+
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run that has ended, in a person's words, as far as is known."""
         raise self._cannot("show runs")

@@ -151,9 +151,18 @@ class PipelineRun:
         """Completes the record of a step that had ended before this process began."""
         self._then(self._complete_step, step, status, resources)
 
-    def close(self, status: str, resources: dict[str, float]) -> None:
-        """Ends the pipeline's run with its true status, after everything else is recorded."""
-        self._then(self._close, status, resources)
+    def close(
+        self,
+        status: str,
+        resources: dict[str, float],
+        conclude: Callable[[str, runs.PipelineRunId], runs.Conclusion] | None = None,
+    ) -> None:
+        """Ends the pipeline's run with its true status, after everything else is recorded.
+
+        Args:
+            conclude: Returns what MLflow shows of the run, by that status.
+        """
+        self._then(self._close, status, resources, conclude)
         self._thread.shutdown()
         for work in self._work:
             work.result()
@@ -292,7 +301,12 @@ class PipelineRun:
         at = int(1000 * (ended or time.time()))
         self._end_step(step, status, self._workspace, resources, at)
 
-    def _close(self, status: str, resources: dict[str, float]) -> None:
+    def _close(
+        self,
+        status: str,
+        resources: dict[str, float],
+        conclude: Callable[[str, runs.PipelineRunId], runs.Conclusion] | None,
+    ) -> None:
         # A run whose model could not be registered, for instance, has not done what it should.
         incomplete = any(work.done() and work.exception() for work in self._work)
         if status == "FINISHED" and incomplete:
@@ -300,3 +314,8 @@ class PipelineRun:
         if self.experiment_id:
             log(self.run_id, metrics=resources)
             client.set_terminated(self.run_id, status)
+            if conclude:
+                try:
+                    runs.conclude(self.run_id, conclude(status, self._whole))
+                except Exception:  # the run has ended, and nothing hangs on what is said of it
+                    traceback.print_exc()

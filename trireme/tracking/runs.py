@@ -39,6 +39,23 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow 3's UI shows an experiment's training, and not what is for prompts."""
 
 
+NOTE = "mlflow.note.content"
+"""The tag that MLflow's UI shows as a run's description, in markdown."""
+
+HEAD = "**{}**"
+"""How a note of ours begins, with how the run has ended."""
+
+PAGE = "run.html"
+"""The picture of a run, among the artifacts of the pipeline's run and here in the workspace."""
+
+
+class Conclusion(NamedTuple):
+    """What MLflow shows of a run that has ended: a note in markdown, and a page, or none."""
+
+    note: str
+    page: str
+
+
 class PipelineRunId(NamedTuple):
     """The MLflow run of a pipeline."""
 
@@ -97,6 +114,24 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
         patiently(list_packages, SOON)
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: MLflow takes the run, and none of its files: {reason_of(error)}")
+
+
+def conclude(run_id: str, told: Conclusion) -> None:
+    """Records on a pipeline's run what came of it; of files that MLflow does not take it is said.
+
+    The run has ended: nothing of it hangs on this.
+    """
+    from mlflow import MlflowClient
+
+    before = client.get_run(run_id).data.tags.get(NOTE, "")
+    if not before or before.startswith(tuple(map(HEAD.format, ("FINISHED", "FAILED", "KILLED")))):
+        log(run_id, tags={NOTE: told.note})  # else a person has described the run
+    if not told.page:
+        return
+    try:
+        patiently(partial(MlflowClient().log_text, run_id, told.page, PAGE), SOON)
+    except (TrackingUnavailable, client.refusal, OSError) as error:
+        say(f"warning: MLflow does not take the picture of the run: {reason_of(error)}")
 
 
 def is_ours() -> bool:

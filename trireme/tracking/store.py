@@ -117,6 +117,12 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
 
 
+def called(what: str, uri: str) -> str:
+    """Returns what a page in MLflow's UI is called, with when it can be opened."""
+    is_server = uri.startswith(("http://", "https://"))
+    return what if is_server else f"{what} (while trireme ui runs)"
+
+
 def seen_from_here(page: str) -> str:
     """Returns a page of the server that MLFLOW_TRACKING_URI names, whatever pods call it."""
     here, (server, separator, rest) = uri(), page.partition("/#/experiments/")

@@ -19,7 +19,7 @@ def test_each_command_is_where_its_group_says(words: list[str]):
     assert "completion" not in done.output
 
 
-@pytest.mark.parametrize("group", ["dataset", "config", "schedule"])
+@pytest.mark.parametrize("group", ["dataset", "config", "schedule", "webhook"])
 def test_help_of_other_groups_has_no_line_that_is_cut_off(group: str):
     done = CliRunner().invoke(app, [group, "--help"])
     assert "..." not in done.output.partition("Commands:\n")[2]

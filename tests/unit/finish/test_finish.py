@@ -1,8 +1,10 @@
 """components/finish: what is left to do when a run has ended, however it did."""
 
 import json
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import mlflow
@@ -48,9 +50,77 @@ def test_a_webhook_is_told_in_a_form_that_chats_show(server, monkeypatch):
     server.answers = [200]
     webhook.send("hook", OUTCOME)
     ((body, authorization),) = server.told
-    assert body["text"] == "retraining FAILED: the learning rate went to seed"
+    assert body["text"] == "retraining run-1 FAILED: the learning rate went to seed"
     assert (body["run"], body["status"]) == ("run-1", "FAILED")
     assert authorization == "Bearer opens"
+
+
+def test_the_text_has_the_pipeline_and_the_run_and_each_once():
+    whole = Outcome("sweep", "sweep-20260102-030405-6789", "FINISHED")
+    assert whole.message["text"] == "sweep-20260102-030405-6789 FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        (None, {"FAILED", "KILLED", "FINISHED", "challenger", "champion"}),
+        ("always", {"FAILED", "KILLED", "FINISHED", "challenger", "champion"}),
+        ("failed", {"FAILED", "KILLED"}),
+        ("champion", {"champion"}),
+        ("failed champion", {"FAILED", "KILLED", "champion"}),
+    ],
+)
+def test_a_webhook_is_told_of_the_runs_that_its_secret_names(server, monkeypatch, when, told):
+    if when is not None:
+        monkeypatch.setenv("HOOK_WHEN", when)
+    ends = {status: Outcome("p", "p-1", status) for status in ("FAILED", "KILLED", "FINISHED")}
+    for alias in ("challenger", "champion"):
+        ends[alias] = Outcome("p", "p-1", "FINISHED", model="m", version="2", alias=alias)
+    server.answers = [200] * len(told)
+    assert {name for name, end in ends.items() if webhook.send("hook", end)} == told
+    assert len(server.told) == len(told)
+
+
+@pytest.mark.parametrize("when", ["failure", "", "failed,champion", "Always"])
+def test_another_word_for_when_is_refused_and_harms_no_run(
+    server, monkeypatch, tmp_path, when, capsys
+):
+    monkeypatch.setenv("HOOK_WHEN", when)
+    with pytest.raises(InputError, match=r"'hook': its key when is .*; it must be always, failed"):
+        webhook.send("hook", OUTCOME)
+    finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
+    assert "warning: webhook_secret 'hook': its key when is" in capsys.readouterr().out
+    assert server.told == []
+
+
+def test_a_run_that_the_webhook_is_not_told_of_does_not_say_that_it_was(
+    server, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("HOOK_WHEN", "failed")
+    with step("finish", str(tmp_path)):
+        finish("COMPLETE", "", "sweep", "run-1", "hook", tmp_path, tmp_path / "run.html")
+    assert (server.told, journal.summary_of(tmp_path, "finish")) == ([], "")
+
+
+def test_the_command_posts_the_example_of_the_docs_and_says_the_answer(
+    server, monkeypatch, trireme
+):
+    monkeypatch.setenv("HOOK_WHEN", "failed")  # which the example is not
+    page = (Path(__file__).parents[3] / "docs" / "webhook.md").read_text()
+    example = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    server.answers = [200, 403]
+    assert trireme("webhook", "test", "hook") == (0, "the webhook of hook answers 200 OK\n", "")
+    status, _, error = trireme("webhook", "test", "hook")
+    assert (status, "it answers 403 Forbidden" in error) == (1, True)
+    assert [body for body, _ in server.told] == [example] * 2
+    fields = re.findall(r"^\| `(\w+)` \|", page.partition("## Its fields")[2], re.MULTILINE)
+    assert fields == list(example)
+
+
+def test_the_command_says_where_the_url_belongs(untracked, trireme):
+    status, _, error = trireme("webhook", "test")
+    assert status == 2
+    assert f"write the URL into {untracked}/secrets/trireme-webhook/url" in error
 
 
 def test_a_webhook_that_is_away_for_a_moment_is_told_later(server):
@@ -131,10 +201,22 @@ def test_on_a_cluster_the_record_is_made_whole_and_closed(tmp_path, tracked, sta
         journal.log_metrics({"loss": 0.5})
         journal.log_tags({"git.commit": "abc"})
     journal.run_path(tmp_path, "train").write_text(steps[0])
-    finish(state, "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "run.html")
+    finish(state, "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "drawn.html")
     assert client.get_run(steps[0]).data.metrics == {"loss": 0.5}
-    assert client.get_run(whole).info.status == status
-    assert client.get_run(whole).data.tags["git.commit"] == "abc"
+    found = client.get_run(whole)
+    assert found.info.status == status
+    assert found.data.tags["git.commit"] == "abc"
+    assert found.data.tags["mlflow.note.content"].startswith(f"**{status}**")
+    drawn = client.download_artifacts(whole, "run.html", str(tmp_path))
+    assert Path(drawn).read_text() == (tmp_path / "drawn.html").read_text()
+
+
+def test_what_a_person_has_written_of_a_run_in_mlflow_stays(tmp_path, tracked):
+    client, whole, _ = tracked
+    for own, then in (("my best one", "my best one"), ("**FAILED**: it did", "**FINISHED**")):
+        client.set_tag(whole, "mlflow.note.content", own)
+        finish("COMPLETE", "", "pytorch-training", "run-1", "", tmp_path, tmp_path / "drawn.html")
+        assert client.get_run(whole).data.tags["mlflow.note.content"].startswith(then)
 
 
 def test_a_run_whose_steps_have_all_ended_is_not_taken_for_killed(tmp_path, untracked, server):

@@ -9,6 +9,7 @@ import pytest
 
 from trireme import progress as kept
 from trireme import tracked_step as steps
+from trireme.errors import JobFailed
 from trireme.observers.progress import Course, Meter
 from trireme.progress import Progress
 from trireme.tracking import journal, sync
@@ -273,8 +274,25 @@ def test_only_the_leading_replica_counts(monkeypatch):
     now[0] += 2
     meter.lines("master-0", "step 4/10")
     assert states[-1] == Progress(0.4, "40%, 1.0 steps/s, 0:06 left")
-    meter.end(None)
+    meter.end(JobFailed("the loss is no number"))
     assert states[-1] == Progress(0.4, "40%, 1.0 steps/s")
+
+
+@pytest.mark.parametrize(
+    ("line", "at_the_end"),
+    [
+        ("step 970/1000", Progress(1.0, "100%")),  # which tells every tenth step
+        ("epoch 4/100 loss 1", Progress(1.0, "100%")),  # which stops early
+        ("Train Epoch: 3 [58880/60000 (98%)]", Progress(None, "100% of epoch 3")),
+        ("epoch 7 loss 1", Progress(None, "epoch 7")),
+    ],
+)
+def test_a_training_that_has_finished_is_through(line, at_the_end):
+    states = []
+    meter = Meter("master-0", states.append)
+    meter.lines("master-0", line)
+    meter.end(None)
+    assert states[-1] == at_the_end
 
 
 @pytest.mark.parametrize("after", [0, 3, 10_000])

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from trireme.cli.report import _add_trials
 from trireme.errors import StepFailed
 from trireme.files.kept_record import LAYOUT
 from trireme.job.job import TrainingJob
@@ -17,7 +16,8 @@ from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
 from trireme.observers.timeline import Attempt, Life, Span, spans
 from trireme.report import curves, of_workspace, page
-from trireme.report.picture import Curve, Picture, StepPicture, requested_by
+from trireme.report.picture import Curve, Picture, StepPicture, commands, requested_by
+from trireme.targets.picturing import _add_trials
 from trireme.tracking import journal
 
 NOW = 1_700_000_100.0
@@ -427,3 +427,76 @@ def test_steps_that_make_several_trials_are_not_taken_for_these(made, steps):
     _add_trials(picture, [StepPicture(f"trial-{number:03}", "FINISHED") for number in range(2)])
     assert [name for name, step in picture.steps.items() if step.state] == steps
     assert sum(bool(step.metrics) for step in picture.steps.values()) == made
+
+
+def dl(text, heading):
+    """Returns names and values of the first list below a heading."""
+    below = text.partition(f"<h2>{heading}</h2>")[2].partition("</dl>")[0]
+    return dict(re.findall("<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", below))
+
+
+def test_the_programs_arguments_are_as_they_are_typed():
+    args = ["--rate", "0.1", "--name", "a b"]
+    for kept in (args, str(args)):  # here, and as MLflow keeps them
+        params = {"world_size": 1, "entrypoint": "train.py", "args": kept}
+        text = page.render(a_picture(params=params))
+        assert dl(text, "The run")["Program"] == "train.py --rate 0.1 --name &#39;a b&#39;"
+    for kept in ("['--cut off", "", None, "7"):
+        params = {"world_size": 1, "entrypoint": "train.py", "args": kept}
+        assert dl(page.render(a_picture(params=params)), "The run")["Program"] == "train.py"
+
+
+def test_parameters_that_differ_from_the_defaults_come_first_and_all_others_are_folded():
+    picture = a_picture()
+    picture.params = {"workers": "3", "seed": "0", "code_url": HOSTILE}
+    picture.defaults = {"workers": "1", "seed": "0", "code_url": ""}
+    text = page.render(picture)
+    assert set(dl(text, "Parameters")) == {"workers", "code_url"}
+    folded = text.partition("<details><summary>1 defaults</summary>")[2].partition("</details>")[0]
+    assert "<dt>seed</dt><dd>0</dd>" in folded
+    assert HOSTILE not in text
+
+    picture.defaults = dict(picture.params)
+    text = page.render(picture)
+    assert "All are the pipeline&#39;s defaults" in text or "All are the pipeline's" in text
+    assert "<summary>3 defaults</summary>" in text
+
+    picture.defaults = None  # of somebody's own pipeline that ran elsewhere
+    assert "<summary>3 parameters</summary>" in page.render(picture)
+    picture.params = {}
+    assert "Parameters" not in page.render(picture)
+
+
+def test_links_are_followed_where_they_can_be_and_read_where_not():
+    picture = a_picture()
+    picture.links = {"MLflow": "https://example.org/#/runs/1", "Report": 'a".html'}
+    assert '<a href="https://example.org/#/runs/1">MLflow</a>' in page.render(picture)
+    assert '<a href="a&#34;.html">Report</a>' in page.render(picture)
+    framed = page.render(picture, is_framed=True)
+    assert "<a " not in framed
+    assert '<dt>MLflow</dt><dd class="copied">https://example.org/#/runs/1</dd>' in framed
+
+
+LINEAGE = {"git.commit": "0123", "dataset.fingerprint": "4567", "pipeline": "pytorch-training"}
+
+
+@pytest.mark.parametrize(
+    ("state", "tags", "more", "said"),
+    [
+        ("FAILED", {}, {}, "trireme resume run-1"),
+        ("KILLED", {}, {"place": "argo"}, "trireme resume run-1 --target argo"),
+        ("lost", LINEAGE, {}, "trireme resume run-1"),
+        ("FINISHED", LINEAGE, {}, "trireme reproduce run-1"),
+        ("FINISHED", LINEAGE, {"place": "kfp", "recorded": "89ab"}, "trireme reproduce 89ab"),
+        ("FINISHED", LINEAGE, {"place": "kfp", "recorded": ""}, None),
+        ("FINISHED", LINEAGE | {"pipeline": "flowers"}, {}, None),  # which has to be named
+        ("FINISHED", {"pipeline": "pytorch-training"}, {}, None),
+        ("running", LINEAGE, {}, None),
+    ],
+)
+def test_what_may_be_done_with_a_run_is_a_command(state, tags, more, said):
+    picture = a_picture()
+    picture.commands = commands("run-1", state, tags, **more)
+    assert list(picture.commands.values()) == ([said] if said else [])
+    if said:
+        assert f'<code class="copied">{said}</code>' in page.render(picture)

@@ -18,6 +18,7 @@ from trireme.targets.local import running
 from trireme.tracking import environment, journal, pipeline_run, store
 from trireme.tracking.batch import PARAMETER_LIMIT
 from trireme.tracking.pipeline_run import PipelineRun
+from trireme.tracking.runs import Conclusion
 from trireme.tracking.store import default_uri, use
 
 SETS_EXPERIMENT = """
@@ -255,6 +256,29 @@ def test_a_user_without_a_home_directory_is_refused(home, monkeypatch):
     monkeypatch.setattr(Path, "home", fail)
     with pytest.raises(InputError, match=r"^HOME: must be a directory"):
         store.check_reachable(default_uri(home))
+
+
+@pytest.mark.slow
+def test_what_came_of_a_run_is_with_its_record_and_no_fault_of_it_harms_the_run(
+    home, workspace, tmp_path, mlflow_store
+):
+    from mlflow import MlflowClient
+
+    def conclude(status, whole):
+        assert whole.run_id == record.run_id
+        return Conclusion(f"**{status}** · well done", "<p>a picture</p>")
+
+    shutil.copy(mlflow_store, home)
+    for told in (conclude, None, lambda status, whole: 1 / 0):
+        record = PipelineRun("a run", "", "a pipeline", {}, home, tmp_path / str(told))
+        record.close("FINISHED", {}, told)
+        client = MlflowClient(default_uri(home))
+        run = client.get_run(record.run_id)
+        assert run.info.status == "FINISHED"
+        note = run.data.tags.get("mlflow.note.content")
+        assert note == ("**FINISHED** · well done" if told is conclude else None)
+        names = [each.path for each in client.list_artifacts(record.run_id)]
+        assert ("run.html" in names) == (told is conclude)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from trireme.errors import TrackingUnavailable, TriremeError
 from trireme.finish import outcome
 from trireme.targets.local import runs
+from trireme.tracking.runs import PAGE
 
 if TYPE_CHECKING:
     from trireme.terminal.console import Console
@@ -40,6 +41,8 @@ class Result:
     def facts(self) -> dict[str, str]:
         """What has come of it, in a person's words."""
         facts = outcome.facts(self.workspace)
+        if (picture := self.workspace / PAGE).exists():
+            facts["Picture"] = str(picture)
         facts["Run"] = str(self.directory)
         if self.status != "FINISHED":
             facts["Resume"] = f"{_this_command()} resume {self.name}"

@@ -7,8 +7,9 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from trireme.pipeline import catalog
 from trireme.pipeline.pipeline import Pipeline
 from trireme.process.processes import check_proc, cpus, limit_reached
 from trireme.process.signals import Interrupted, from_a_terminal, handled
-from trireme.targets.local import changing, checking, unsent
+from trireme.targets.local import changing, checking, drawing, unsent
 from trireme.targets.local import runs as local_runs
 from trireme.targets.local.engine import Engine
 from trireme.targets.local.result import Result
@@ -33,6 +34,7 @@ from trireme.targets.local.steps import Steps
 from trireme.terminal.console import Console
 from trireme.tracking import client, journal, store
 from trireme.tracking.pipeline_run import PipelineRun
+from trireme.tracking.runs import Conclusion, PipelineRunId
 
 AT_ONCE = "at-once.json"
 """How many steps of a run run at the same time, in its directory; null: as there are CPUs."""
@@ -182,7 +184,14 @@ def go(
         finally:
             with handled(lambda number, frame: client.hurry(), from_a_terminal()):
                 steps.close()
-                is_whole = _close(record, result, time.monotonic() - started)
+                message = str(result.error) if result.error else ""
+                conclude = partial(
+                    drawing.conclusion, result.directory, pipeline, arguments, message
+                )
+                is_whole = _close(record, result, time.monotonic() - started, conclude)
+                drawing.keep(
+                    result.directory, pipeline, arguments, result.status, message, record.page
+                )
                 if result.status == "KILLED":
                     _tell(pipeline, arguments, result, record.page, console)
             kept.end(result.status, result.error, outcome.in_a_line(result.workspace))
@@ -235,10 +244,15 @@ def _tell(
         console.print(f"warning: {error}")
 
 
-def _close(record: PipelineRun, result: Result, seconds: float) -> bool:
+def _close(
+    record: PipelineRun,
+    result: Result,
+    seconds: float,
+    conclude: Callable[[str, PipelineRunId], Conclusion],
+) -> bool:
     """Ends the record of a run; returns whether MLflow has all of it, or never will."""
     try:
-        record.close(result.status, {"duration_seconds": seconds})
+        record.close(result.status, {"duration_seconds": seconds}, conclude)
         unsent.forget(result.name)
     except TrackingUnavailable as error:
         unsent.keep(result.name, record.uri, result.status, seconds)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trireme.errors import TriremeError
+from trireme.errors import InputError, TriremeError
 from trireme.files.home import home
 from trireme.process.processes import cpus
 from trireme.targets.base import OnLine, Prunable, Step, Target
@@ -66,6 +66,14 @@ class Local(Target[LocalRun]):
             for name in run.logs
             if name not in run.ended
         ]
+
+    def given(self, run: LocalRun) -> "tuple[Pipeline, dict[str, Any]] | None":
+        from trireme.targets.local import running
+
+        try:
+            return running.prepared(run.directory)
+        except InputError:  # another version's
+            return None
 
     def outcome(self, run: LocalRun) -> dict[str, str]:
         from trireme.finish import outcome

@@ -7,6 +7,7 @@ has ended. All that it lacks is in the run's workspace.
 import json
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from filelock import FileLock
 from trireme.errors import TrackingUnavailable, TriremeError
 from trireme.files.home import home
 from trireme.files.whole_file import write_whole
-from trireme.targets.local import runs
+from trireme.targets.local import drawing, runs
 from trireme.text.say import say
 from trireme.tracking import client, store
 from trireme.tracking.pipeline_run import PipelineRun
@@ -73,7 +74,9 @@ def bring(one: Unsent) -> None:
     )
     for step, ended in run.ended.items():
         record.step_kept(step, ended["state"], ended["resources"])
-    record.close(one.status, {"duration_seconds": one.seconds})
+    message = str(run.error) if run.error else ""
+    conclude = partial(drawing.conclusion, run.directory, pipeline, arguments, message)
+    record.close(one.status, {"duration_seconds": one.seconds}, conclude)
     if one.status == "FINISHED":
         runs.Record.mend(run.directory, one.status)
     forget(one.name)
