@@ -129,7 +129,7 @@ def _resume(
                 f"note: {arguments['code_url']} has changed since; this goes on with the code of "
                 f"then, {commit[:12]}; a new run takes the change"
             )
-        write_whole(run.directory / PARAMETERS, json.dumps(arguments, indent=2) + "\n")
+        write_whole(run.directory / local_runs.PARAMETERS, json.dumps(arguments, indent=2) + "\n")
         kept = local_runs.Record(run.directory, lock)
         local_runs.set_logs_aside(run, pipeline.graph.after_failures)
         return go(pipeline, arguments, kept, console)
