@@ -171,7 +171,7 @@ def log_run_params(params: dict[str, Any]) -> None:
     _append({"run_params": _kept(values.parameters, params, "log_run_params")})
 
 
-def log_metrics(metrics: dict[str, float]) -> None:
+def log_metrics(metrics: Mapping[str, float]) -> None:
     """Records metrics of this step."""
     _append({"metrics": _kept(values.numbers, metrics, "log_metrics")})
 
