@@ -121,7 +121,9 @@ def test_a_command_that_cannot_be_started_is_named(manifest, logs, impatient):
     job = manifest("", workers=0)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     container["command"] = ["no-such-program"]
-    with pytest.raises(JobFailed, match=r"^replica master-0 could not be started$") as caught:
+    with pytest.raises(
+        JobFailed, match=r"^replica (master|worker)-0 could not be started$"
+    ) as caught:
         runner.run(job, logs)
     assert "no-such-program: No such file or directory" in caught.value.detail
 
