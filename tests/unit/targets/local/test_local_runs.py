@@ -402,7 +402,7 @@ def test_a_run_that_is_not_there_is_one_sentence(trireme, kept, command, name):
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_resume_shows_every_line_where_it_is_asked_to(trireme, monkeypatch, verbose):
-    def resume(target, name, console):
+    def resume(target, name, console, changes=()):
         console.started("train")
         console.lines("train", "a line")
         return 0
