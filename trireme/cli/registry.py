@@ -40,11 +40,17 @@ def models(
     if model:
         head = ["VERSION", "ALIAS", "METRIC", "AGE", "CHAMPION FOR", "RUN"]
         rows = [
-            [each.number, ", ".join(each.aliases), each.metric, age(each.created), _since(each)]
+            [
+                each.number,
+                ", ".join(each.aliases),
+                each.metric,
+                age(each.created),
+                _since(each),
+                each.run,
+            ]
             for each in found
         ]
-        runs = [each.run for each in found]
-        table(head, ([*row, run] for row, run in zip(rows, runs, strict=True)))
+        table(head, rows)
         return
     head = ["MODEL", "VERSIONS", "CHAMPION", "METRIC", "FOR", "RUN"]
     rows = []

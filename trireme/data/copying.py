@@ -181,16 +181,21 @@ class Copy:
     def _link(self, entry: Entry, known: str) -> None:
         path = Path(self._path(entry))
         path.unlink(missing_ok=True)
-        try:
-            os.link(known, path)
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
-            shutil.copyfile(known, path)
-            path.chmod(0o444)
+        link_or_copy(known, path)
 
     def _path(self, entry: Entry) -> str:
         return f"{self.directory}/{entry.name}"
+
+
+def link_or_copy(known: str | Path, path: Path) -> None:
+    """Makes a file that is another one, by a link where the disk has them; it is read-only."""
+    try:
+        os.link(known, path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        shutil.copyfile(known, path)
+        path.chmod(0o444)
 
 
 def _write(descriptor: int, start: int, data: bytes | memoryview) -> None:

@@ -10,7 +10,6 @@ in its part.
 import hashlib
 import json
 import os
-import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -21,12 +20,12 @@ from typing import Any, NamedTuple
 
 from trireme.data import forms, npz, tables
 from trireme.data.cache_entry import Staged
+from trireme.data.copying import link_or_copy
 from trireme.data.description import Dataset
 from trireme.data.folders import close_folders, remove
 from trireme.data.lock import locked
 from trireme.data.tables import TableError
 from trireme.errors import InputError
-from trireme.files.whole_file import NO_LINKS
 from trireme.text import json_values
 from trireme.text.say import say
 
@@ -175,13 +174,7 @@ def _said(file: Path) -> dict[str, object]:
 
 def _link(file: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(file, place)
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        shutil.copyfile(file, place)
-        place.chmod(0o444)
+    link_or_copy(file, place)
 
 
 Way = Callable[[Path, float, str, Path, Path], _Made]
