@@ -36,7 +36,7 @@ def opened(file: Path) -> Iterator[tuple[list[str], Iterator[Row]]]:
     if file.suffix.lower() == ".parquet":
         table = _parquet(file)
         names = table.schema_arrow.names
-        rows = (
+        rows: Iterator[Row] = (
             Row(list(cells))
             for batch in table.iter_batches()
             for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True)
