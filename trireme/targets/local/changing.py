@@ -1,4 +1,4 @@
-"""What a person may change of a run that is resumed: how its model is evaluated."""
+"""Changes of a run that is resumed: other values of how its model is evaluated."""
 
 import hashlib
 import json
