@@ -193,3 +193,45 @@ def test_any_other_files_are_a_version_too(trireme):
 def test_nothing_is_no_model(trireme):
     assert "the training program left nothing in MODEL_DIR" in run(trireme, "nothing", 0)
     assert not trireme.client.search_model_versions("name='nothing'")
+
+
+OF_TEXTS = """
+import json, os, pickle, sys
+from pathlib import Path
+import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+texts = ["a good film", "good", "so good", "a bad film", "bad", "so bad"]
+answers = [1, 1, 1, 0, 0, 0]
+rows = pd.DataFrame({"city": list("aaabbb"), "age": [1.5, 2, 3, 4, 5, 6]})
+is_table = sys.argv[1] == "table"
+inputs = rows.to_dict("records") if is_table else texts
+if "EVALUATION_DIR" in os.environ:
+    found = Path(os.environ["EVALUATION_DIR"])
+    trained = pickle.loads(Path(os.environ["MODEL_DIR"], "model.pkl").read_bytes())
+    right = (trained.predict(rows if is_table else texts) == answers).mean()
+    (found / "metrics.json").write_text(json.dumps({"accuracy": right}))
+    (found / "inputs.json").write_text(json.dumps(inputs))
+else:
+    encode = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
+    trained = make_pipeline(encode if is_table else TfidfVectorizer(), LogisticRegression())
+    trained.fit(rows if is_table else texts, answers)
+    Path(os.environ["MODEL_DIR"], "model.pkl").write_bytes(pickle.dumps(trained))
+"""
+
+
+@pytest.mark.parametrize("kind", ["texts", "table"])
+def test_a_model_of_texts_or_of_rows_of_a_table_is_registered_and_served(trireme, tmp_path, kind):
+    (tmp_path / "both.py").write_text(OF_TEXTS)
+    evaluation = {"entrypoint": "both.py", "args": [kind]}
+    ran = trireme.call(
+        *("run", str(tmp_path / "both.py"), "-p", f"args={kind}", "-p", f"model_name={kind}"),
+        *("-p", f"evaluation={json.dumps(evaluation)}"),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "MLflow's sklearn, answers inputs.json through MLflow" in ran.stdout
+    check_served(trireme, kind, version=1, form="sklearn")

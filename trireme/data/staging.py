@@ -74,10 +74,8 @@ def _brought(dataset: Dataset, destination: Path, cache: Path | None) -> Staged:
         staged, training, *counts = holdout.split(staged, dataset, cache)
         _link(holdout.beside(destination), Path(staged.path))
         journal.log_params({"dataset_holdout": dataset.holdout})
-        of = dict(
-            zip(("dataset_training_samples", "dataset_held_out_samples"), counts, strict=True)
-        )
-        journal.log_metrics(of)
+        names = "dataset_training_samples", "dataset_held_out_samples"
+        journal.log_metrics(dict(zip(names, map(float, counts), strict=True)))
     _link(destination, training)
     return staged
 

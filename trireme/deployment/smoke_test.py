@@ -171,6 +171,8 @@ def request(downloaded: DownloadedModel) -> str:
 
 def body(inputs: np.ndarray) -> str:
     """Returns the body of a request for these inputs."""
+    if names := inputs.dtype.names:  # rows of a table
+        return json.dumps({"dataframe_split": {"columns": names, "data": inputs.tolist()}})
     return json.dumps({"inputs": inputs.tolist()})
 
 

@@ -8,7 +8,8 @@ The program finds the repository in ``CODE_DIR``, the dataset in ``DATA_DIR``, t
 - ``scores.npy``, if models are to be compared: a number for each held-out sample, the greater the
   better, in the same order every time;
 - ``inputs.npy``, if the dataset has no held-out samples in a known form: a few real inputs on
-  which exported files are compared with the model;
+  which exported files are compared with the model; of a model that takes texts or rows of a table
+  ``inputs.json``, a list of texts or of objects;
 - pictures for the report, ``*.png`` and ``*.svg``.
 """
 
@@ -21,6 +22,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,8 @@ from trireme.tracking import environment
 PICTURES = (".png", ".svg")
 
 SCORES = "scores.npy"
+
+TEXTS = "inputs.json"
 
 LATE = 5.0  # seconds in which what a program has printed is read once it has ended
 
@@ -133,8 +137,39 @@ def read(directory: Path) -> Evaluation:
 
 
 def inputs_of(directory: Path) -> np.ndarray | None:
-    """Returns the inputs that the program has left to compare exported files on, if it has."""
-    return _array(directory / "inputs.npy")
+    """Returns the inputs that the program has left to compare exported files on, if it has.
+
+    Texts are an array of them, rows of a table one with a field for each column.
+    """
+    file = directory / TEXTS
+    if not file.exists():
+        return _array(directory / "inputs.npy")
+    if (directory / "inputs.npy").exists():
+        raise NotLoadable(f"the evaluation wrote both inputs.npy and {TEXTS}; have it write one")
+    try:
+        found = json_values.read(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise NotLoadable(f"{TEXTS} cannot be read: {error}") from None
+    if isinstance(found, list) and found:
+        if all(isinstance(each, str) for each in found):
+            return np.array(found)
+        if all(
+            isinstance(each, dict) and each and each.keys() == found[0].keys() for each in found
+        ):
+            return _rows(found)
+    raise NotLoadable(f"{TEXTS} is neither a list of texts nor one of objects with the same names")
+
+
+def _rows(found: list[dict[str, Any]]) -> np.ndarray:
+    columns = {name: np.array([row[name] for row in found]) for name in found[0]}
+    for name, column in columns.items():
+        are_of_one_kind = len({isinstance(row[name], str) for row in found}) == 1
+        if column.ndim > 1 or column.dtype.kind not in "iufbU" or not are_of_one_kind:
+            raise NotLoadable(f"{TEXTS}: {name!r} is not a number in each object, nor a text")
+    rows = np.empty(len(found), [(name, column.dtype) for name, column in columns.items()])
+    for name, column in columns.items():
+        rows[name] = column
+    return rows
 
 
 def _figures(file: Path) -> dict[str, float]:

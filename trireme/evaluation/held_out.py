@@ -36,7 +36,7 @@ class HeldOut(NamedTuple):
 
 def held_out(data: Path, split: str = TEST) -> HeldOut:
     """Returns a held-out split of a dataset."""
-    if data.is_dir() and not any(data.iterdir()):
+    if not data.is_dir() or not any(data.iterdir()):  # it may be no longer in the cache
         raise NotLoadable("the run has no dataset", f"give {PROGRAM}")
     inputs, labels = samples.load(data, split)
     if not inputs.shape or not labels.shape or len(inputs) != len(labels) or len(labels) == 0:

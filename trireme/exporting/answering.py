@@ -92,7 +92,7 @@ def _mlflow(file: str) -> Predict:
     model = mlflow.pyfunc.load_model(str(Path(file).parent))
 
     def predict(inputs: np.ndarray) -> np.ndarray:
-        answer = model.predict(inputs)
+        answer = model.predict(_table(inputs) if inputs.dtype.names else inputs)
         if isinstance(answer, dict):  # by names, as ONNX models do
             answer = next(iter(answer.values()))
         if hasattr(answer, "to_frame"):  # a server answers with a series as with a table
@@ -103,6 +103,12 @@ def _mlflow(file: str) -> Predict:
         return array.astype(str) if array.dtype == object else array  # words
 
     return predict
+
+
+def _table(rows: np.ndarray) -> Any:
+    import pandas
+
+    return pandas.DataFrame.from_records(rows)
 
 
 class _LastError(logging.Handler):

@@ -189,6 +189,8 @@ def export_and_report(
     try:
         if has_program and not has_samples:
             raise NotLoadable("it answers inputs that only its program knows")
+        if inputs is not None and inputs.dtype.kind in "UV":
+            raise NotLoadable("it takes texts or rows of a table")
         result = export(source, seen, model_name, destination, promote, champion, inputs)
         largest = max(result.differences.values())
         files = [

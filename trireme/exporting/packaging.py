@@ -82,13 +82,16 @@ def package(source: Source, inputs: np.ndarray | None, destination: Path, why: s
         return Package("", f"{PLAIN}: {first_line(error)}")
     if not flavor:
         return Package("", f"{PLAIN}: {_unknown(destination, source, why)}")
-    if flavor == "transformers" or inputs is None:
-        return Package(flavor, "" if inputs is None else "not asked for its answers to inputs.npy")
+    if inputs is None:
+        return Package(flavor, "")
+    asked = f"inputs.{'json' if inputs.dtype.kind in 'UV' else 'npy'}"
+    if flavor == "transformers":
+        return Package(flavor, f"not asked for its answers to {asked}")
     try:
         _try(destination, inputs)
     except StepFailed as error:
-        return Package(flavor, f"does not answer inputs.npy through MLflow: {error}")
-    return Package(flavor, "answers inputs.npy through MLflow")
+        return Package(flavor, f"does not answer {asked} through MLflow: {error}")
+    return Package(flavor, f"answers {asked} through MLflow")
 
 
 def _saved_by_mlflow(model: Path) -> Path | None:
@@ -213,16 +216,25 @@ def _try(directory: Path, inputs: np.ndarray) -> None:
     if not (directory / SAMPLE).exists():  # the user's own, which the model may need
         np.savez(directory / SAMPLE, inputs=inputs, outputs=outputs)
     description = Model.load(str(directory))
-    description.signature = description.signature or infer_signature(inputs, outputs)
-    example = {"inputs": inputs[:2].tolist()}
-    for name in ("input_example.json", "serving_input_example.json"):
-        (directory / name).write_text(json.dumps(example))
-    description.saved_input_example_info = {
+    about = {
         "artifact_path": "input_example.json",
         "serving_input_path": "serving_input_example.json",
-        "type": "ndarray",
-        "format": "tf-serving",
     }
+    given: Any = inputs
+    if names := inputs.dtype.names:
+        import pandas
+
+        given = pandas.DataFrame.from_records(inputs)
+        rows: dict[str, Any] = {"columns": list(names), "data": inputs[:2].tolist()}
+        kept, served = rows, {"dataframe_split": rows}
+        about |= {"type": "dataframe", "pandas_orient": "split"}
+    else:
+        kept = served = {"inputs": inputs[:2].tolist()}
+        about |= {"type": "ndarray", "format": "tf-serving"}
+    (directory / "input_example.json").write_text(json.dumps(kept))
+    (directory / "serving_input_example.json").write_text(json.dumps(served))
+    description.saved_input_example_info = about
+    description.signature = description.signature or infer_signature(given, outputs)
     description.save(str(directory / DESCRIPTION))
 
 

@@ -163,8 +163,7 @@ def _load_tensors(file: Path) -> Any:
             raise
         raise ValueError(
             "it is TorchScript, which is not loaded; let the program save the state_dict, or with "
-            "torch.export.save to model.pt2",
-            f"or give {PROGRAM}",
+            "torch.export.save to model.pt2"
         ) from None
 
 

@@ -249,6 +249,46 @@ def test_arrays_in_another_form_are_refused(tmp_path, file, array):
         custom.read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (["a film", "b"], "<U6"),
+        (
+            [{"age": 1, "city": "Bonn"}, {"age": 2.5, "city": "Ulm"}],
+            [("age", "f8"), ("city", "<U4")],
+        ),
+    ],
+)
+def test_inputs_may_be_texts_or_rows_of_a_table(tmp_path, given, dtype):
+    (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
+    (tmp_path / "inputs.json").write_text(json.dumps(given))
+    custom.read(tmp_path)
+    found = custom.inputs_of(tmp_path)
+    assert found.dtype == np.dtype(dtype)
+    assert found.tolist() == [
+        tuple(row.values()) if isinstance(row, dict) else row for row in given
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "inputs.json cannot be read: "),
+        ("[]", "inputs.json is neither a list of texts nor one of objects with the same names"),
+        ('["a", 1]', "is neither a list of texts"),
+        ('[{"a": 1}, {"b": 1}]', "is neither a list of texts"),
+        ('[{"a": 1}, {"a": "x"}]', "'a' is not a number in each object, nor a text"),
+        ('[{"a": [1]}]', "'a' is not a number in each object, nor a text"),
+        ('[{"a": null}]', "'a' is not a number in each object, nor a text"),
+    ],
+)
+def test_inputs_that_are_neither_are_refused(tmp_path, text, said):
+    (tmp_path / "inputs.json").write_text(text)
+    with pytest.raises(custom.NotLoadable) as refused:
+        custom.inputs_of(tmp_path)
+    assert said in str(refused.value)
+
+
 def test_a_file_of_several_arrays_is_none(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps({"bleu": 1}))
     with (tmp_path / "scores.npy").open("wb") as file:
