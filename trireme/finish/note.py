@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from trireme.errors import first_line
 from trireme.finish import outcome
 from trireme.pages import REPORT
 from trireme.tracking import journal, runs
@@ -30,7 +29,7 @@ def write(
     facts = outcome.facts(workspace)
     links = [f"[{name}]({link})" for name, link in _links(workspace, whole).items()]
     head = " · ".join([runs.HEAD.format(status), *links])
-    lines = [f"- {_escaped(first_line(reason))}"] if reason else []
+    lines = [f"- {_escaped(reason.splitlines()[0])}"] if reason else []
     lines += [f"- {name}: {_escaped(said)}" for name, said in facts.items() if name not in _HERE]
     if "Next" in facts:
         commands = {"Next": facts["Next"].partition(";")[0]} | dict(commands)
