@@ -1,7 +1,8 @@
 """Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo.
 
 What a pipeline of one's own is built from: ``from trireme import checkout, dataset, train, ...``;
-docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, see docs/python.md.
+docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline or a program, ``runs`` and
+``get`` find what has run, see docs/python.md.
 """
 
 import importlib
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         train,
         trial,
     )
-    from trireme.targets.handle import run
+    from trireme.targets.handle import get, run, runs
 
 # In a checkout the steps' faces, the pipelines and the trainers are folders beside this one. The
 # links here are for editors: a ZIP file has none.
@@ -42,9 +43,11 @@ __all__ = [
     "evaluate",
     "export",
     "finishing",
+    "get",
     "good_enough",
     "plan_trials",
     "run",
+    "runs",
     "tracked",
     "train",
     "trial",
@@ -55,5 +58,10 @@ def __getattr__(name: str) -> Any:
     """Loads what is asked for: kfp takes a second, and few commands need it."""
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    module = "targets.handle" if name == "run" else "steps"
+    module = "targets.handle" if name in ("get", "run", "runs") else "steps"
     return getattr(importlib.import_module(f"trireme.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    """Returns what is meant for others, and none of the modules that happen to be loaded."""
+    return __all__
