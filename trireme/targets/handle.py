@@ -2,14 +2,15 @@
 
 import html
 import io
+import logging
 import os
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -228,7 +229,7 @@ class RunHandle:
         from trireme.report import page
         from trireme.targets import picturing
 
-        with self._one_at_a_time:
+        with self._one_at_a_time, _mlflow_as_it_was():
             picture = picturing.picture(self._target, self._key)
         picture.links = {what: at for what, at in picture.links.items() if "://" in at}
         picture.close()
@@ -406,6 +407,28 @@ class Report(str):
             f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0" '
             f'onload="{_FIT}"></iframe>'
         )
+
+
+@contextmanager
+def _mlflow_as_it_was() -> Iterator[None]:
+    """Takes back what work in this process has MLflow use, and how it has it log."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import mlflow
+
+    loggers = [logging.getLogger(name) for name in ("alembic", "mlflow")]
+    levels = [each.level for each in loggers]
+    with patch.dict(os.environ):
+        named = os.environ.pop("MLFLOW_TRACKING_URI", None)  # else that counts as set by a call
+        called = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+        if named is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = named
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(called)
+            for each, level in zip(loggers, levels, strict=True):
+                each.setLevel(level)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
