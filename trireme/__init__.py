@@ -1,8 +1,8 @@
 """Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo.
 
 What a pipeline of one's own is built from: ``from trireme import checkout, dataset, train, ...``;
-docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline, ``trireme.compare_runs``
-compares runs, see docs/python.md.
+docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline or a program, ``runs`` and
+``get`` find what has run, ``compare_runs`` compares it, see docs/python.md.
 """
 
 import importlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         trial,
     )
     from trireme.targets.comparing import compare_runs
-    from trireme.targets.handle import run
+    from trireme.targets.handle import get, run, runs
 
 # In a checkout the steps' faces, the pipelines and the trainers are folders beside this one. The
 # links here are for editors: a ZIP file has none.
@@ -45,9 +45,11 @@ __all__ = [
     "evaluate",
     "export",
     "finishing",
+    "get",
     "good_enough",
     "plan_trials",
     "run",
+    "runs",
     "tracked",
     "train",
     "trial",
@@ -58,6 +60,12 @@ def __getattr__(name: str) -> Any:
     """Loads what is asked for: kfp takes a second, and few commands need it."""
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    others = {"run": "targets.handle", "compare_runs": "targets.comparing"}
+    others = dict.fromkeys(("get", "run", "runs"), "targets.handle")
+    others["compare_runs"] = "targets.comparing"
     module = others.get(name, "steps")
     return getattr(importlib.import_module(f"trireme.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    """Returns what is meant for others, and none of the modules that happen to be loaded."""
+    return __all__

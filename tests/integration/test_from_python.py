@@ -77,12 +77,16 @@ def asleep(here, eventually):
 
 def state_of_this_process():
     signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    logger = logging.getLogger()
-    logs = logger.level, list(logger.handlers)
+    loggers = [logging.getLogger(name) for name in ("", "mlflow")]
+    logs = [(logger.level, list(logger.handlers)) for logger in loggers]
     return dict(os.environ), Path.cwd(), signals, logs, sys.stdout
 
 
 def test_a_run_leaves_results_and_this_process_as_it_was(here):
+    import mlflow
+
+    mlflow.set_tracking_uri("http://127.0.0.1:1")
+    del os.environ["MLFLOW_TRACKING_URI"]  # which that has set
     before = state_of_this_process()
     run = library.run(sums, a=40, numbers=(1, 2), where=Path("/tmp"))
     assert run.status in ("running", "FINISHED")
@@ -97,9 +101,13 @@ def test_a_run_leaves_results_and_this_process_as_it_was(here):
     assert run.metrics["duration_seconds"] > 0
     assert run.model == ""
     with pytest.raises(InputError, match=f"run {run.name} has no report"):
-        _ = run.report
+        _ = run.model_report
+    assert run.name in run.report and "<dt>a</dt><dd>40</dd>" in run.report
+    assert library.get("latest").logs("add") == run.logs("add")
     assert "<td>add-2</td><td>FINISHED</td>" in run._repr_html_()
     assert state_of_this_process() == before
+    assert mlflow.get_tracking_uri() == "http://127.0.0.1:1"
+    mlflow.set_tracking_uri(None)
     (parent,) = here.parents()
     assert (parent.info.run_name, parent.info.status) == (run.name, "FINISHED")
     assert parent.data.params == {"a": "40", "b": "2", "numbers": "[1, 2]", "where": "/tmp"}

@@ -2,20 +2,17 @@
 
 import sys
 from contextlib import suppress
-from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trireme.cli.target import Verbose, on_target
+from trireme.targets import listing
 from trireme.targets.meant import meant
-from trireme.terminal.tables import age, table
+from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
     from trireme.targets.base import Target
-
-WIDTH = 80  # characters of a run's result in the list
-PARAMETERS = 60  # of its parameters
 
 _RUN = (
     "Its name, the beginning of it, or with kfp its id; MODEL@ALIAS for the run that a registered "
@@ -41,28 +38,12 @@ Later = Annotated[
 @on_target()
 def list_runs(target: "Target") -> None:
     """List the runs of pipelines, the latest first, with the parameters that differ."""
-    from trireme.targets import differing
-
     found = target.latest()
     if not found:
         typer.echo(target.no_runs(), err=True)
         return
-    columns = {
-        "NAME": [run.name for run in found],
-        "STATE": [run.state for run in found],
-        "AGE": [age(run.created) for run in found],
-        "SECONDS": [f"{run.seconds:.0f}" for run in found],
-        "ID": [run.id for run in found],
-        "PARAMETERS": [_cut(text) for text in differing.parameters(found)],
-        "RESULT": [shorten(run.result, WIDTH, placeholder=" …") for run in found],
-    }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    table(list(shown), map(list, zip(*shown.values(), strict=True)))
+    table(*listing.rows(found))
     target.catch_up(found)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= PARAMETERS else f"{text[: PARAMETERS - 1]}…"
 
 
 @on_target()

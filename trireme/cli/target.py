@@ -249,15 +249,12 @@ def asked(
         job: What ``variables`` returns.
         connect: See ``Pipeline.given``.
     """
-    from trireme.compiling.loading import loaded
-    from trireme.pipeline.program import program_of
+    from trireme.compiling import loading as pipelines
+    from trireme.pipeline import program
 
     words = context.meta.get(WORDS)
-    given: dict[str, Any] = {}
-    if program := program_of(reference, data):
-        reference, given, job = program.pipeline, program.parameters, program.job | job
-    (chosen,) = loaded([reference], **loading)
-    pairs = [f"dataset{'' if data.startswith('@') else '_uri'}={data}"] if data else []
+    chosen, given, job = pipelines.asked(reference, data, job, **loading)
+    pairs = [f"{name}={value}" for name, value in program.named(data).items()]
     values = chosen.given([*pairs, *(param or [])], params, job, connect)
     if words is not None:
         if "args" in values:

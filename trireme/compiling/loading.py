@@ -18,6 +18,7 @@ from trireme.errors import InputError
 from trireme.packages.use import AGAIN
 from trireme.pipeline import catalog, packages
 from trireme.pipeline.pipeline import Pipeline
+from trireme.pipeline.program import program_of
 
 if TYPE_CHECKING:
     from trireme.kubernetes.connection import Cluster
@@ -69,6 +70,27 @@ def loaded(
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
     shaped = [shapes.shaped(pipeline, wanted_shape) for pipeline in stored]
     return [replace(pipeline, at_once=parallelism) for pipeline in shaped]
+
+
+def asked(
+    reference: Any, data: str, job: dict[str, Any], **options: Any
+) -> tuple[Pipeline, dict[str, Any], dict[str, Any]]:
+    """Returns the pipeline that a person wants, the values that it is given, and the job's fields.
+
+    A training program is a pipeline with its folder as the code.
+
+    Args:
+        reference: As ``catalog.load`` takes it, or the file of a program.
+        data: The dataset; empty for none that is named.
+        job: Fields of the training job that a person has given.
+        options: As ``loaded`` takes them.
+    """
+    values: dict[str, Any] = {}
+    is_named = isinstance(reference, str | os.PathLike)
+    if is_named and (program := program_of(os.fspath(reference), data)):
+        reference, values, job = program.pipeline, program.parameters, program.job | job
+    (chosen,) = loaded([reference], **options)
+    return chosen, values, job
 
 
 def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:

@@ -58,6 +58,11 @@ def program_of(reference: str, data: str = "") -> Program | None:
     return Program(pipeline, parameters, _data_at(folder, data))
 
 
+def named(data: str) -> dict[str, str]:
+    """Returns the parameter that names a dataset: a path, a URI, or @NAME of trireme.yaml."""
+    return {"dataset" if data.startswith("@") else "dataset_uri": data} if data else {}
+
+
 def is_program(file: Path) -> bool:
     """Tells whether a Python file is a program, and not one that holds pipelines.
 

@@ -2,33 +2,42 @@
 
 import html
 import io
+import logging
 import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from unittest.mock import patch
 
-from trireme.compiling.loading import loaded, ready
+from trireme.compiling.loading import asked, ready
 from trireme.errors import InputError, TriremeError
+from trireme.pages import REPORT
+from trireme.pipeline import program
 from trireme.plain import plain
 from trireme.process import extras
-from trireme.targets import base, registry
+from trireme.targets import base, listing, registry
 from trireme.targets.base import Step, Target
+from trireme.targets.meant import LATEST, meant
 from trireme.terminal.console import Console
 from trireme.terminal.engine_lines import KfpLines
+from trireme.terminal.tables import lines
 from trireme.text.say import say
 from trireme.tracking import store
 from trireme.tracking.client import every
 from trireme.tracking.journal import TRAINING
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 OVER = (*base.ENDED, "lost")
-REPORT = "report.html"
+_FIT = "this.style.height = this.contentDocument.documentElement.scrollHeight + 1 + 'px'"
 
 
 @extras.explained()
@@ -36,6 +45,7 @@ def run(
     pipeline: Any,
     /,
     *,
+    data: str | os.PathLike[str] = "",
     target: str = "local",
     parameters: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
@@ -48,11 +58,12 @@ def run(
     shape: str | os.PathLike[str] | None = None,
     **more: Any,
 ) -> "RunHandle":
-    """Starts a run of a pipeline, here in a process of its own, and returns at once.
+    """Starts a run of a pipeline or a program, here in a process of its own; returns at once.
 
     Args:
-        pipeline: A function with ``@dsl.pipeline``; or a name, FILE.py, FILE.py:FUNCTION, or YAML
-            that kfp compiled.
+        pipeline: A function with ``@dsl.pipeline``; or a name, FILE.py, FILE.py:FUNCTION, YAML
+            that kfp compiled, or a training program, FILE.py, whose arguments are ``args``.
+        data: The dataset: a path, a URI or @NAME of trireme.yaml.
         target: Where it runs: local, kfp or argo.
         parameters: Parameters of the pipeline that have the name of another argument.
         env: Variables of the training program.
@@ -69,9 +80,7 @@ def run(
     Raises:
         InputError: Something that was given cannot work; nothing has been made then.
     """
-    entry = registry.entry(target)
-    options = {each.name: more.pop(each.name) for each in entry.options if each.name in more}
-    place = registry.open(target, options)
+    place = _opened(target, more)
     clustered: dict[str, Any] = {
         "dataset_claims": dataset_claims,
         "cache_claim": cache_claim,
@@ -84,32 +93,88 @@ def run(
             "dataset_claims, cache_claim, images, storage_class and shape need target "
             + " or ".join(map(repr, registry.CLUSTERS))
         )
-    (chosen,) = loaded([pipeline], parallelism=parallelism, **clustered)
+    variables = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
+    job = {name: value for name, value in variables.items() if value}
+    data = os.fspath(data)
+    chosen, values, job = asked(pipeline, data, job, parallelism=parallelism, **clustered)
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
-    job = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
-    accepted = chosen.accept(given, None if place.is_here else place.cluster)
-    values = chosen.with_job(accepted, {name: job[name] for name in job if job[name]})
-    chosen, arguments = ready(chosen, values, place)
-    place.stays = True
+    connect = None if place.is_here else place.cluster
+    values |= chosen.accept(program.named(data) | given, connect)
+    chosen, arguments = ready(chosen, chosen.with_job(values, job), place)
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:
         say(f"note: {note}")
-    return RunHandle(place, started, chosen.graph.step_names)
+    record = os.environ.get("MLFLOW_RUN_ID", "") if place.is_here else ""
+    return RunHandle(place, started, chosen.graph.step_names, record)
+
+
+@extras.explained()
+def runs(target: str = "local", **options: Any) -> "Runs":
+    """Returns the runs of a target, the newest first.
+
+    Args:
+        target: local, kfp or argo.
+        options: Options of the target, such as ``namespace``.
+    """
+    place = _opened(target, options)
+    _refuse(target, options)
+    return Runs(place, place.latest())
+
+
+@extras.explained()
+def get(name: str = LATEST, target: str = "local", **options: Any) -> "RunHandle":
+    """Returns a run that there is.
+
+    Args:
+        name: As commands take it: its name or the beginning of it, with kfp its id, MODEL@ALIAS for
+            the run that a registered model comes from, or latest.
+        target: local, kfp or argo.
+        options: Options of the target, such as ``namespace``.
+
+    Raises:
+        InputError: There is none.
+    """
+    place = _opened(target, options)
+    _refuse(target, options)
+    return RunHandle(place, place.find(meant(place, name)))
+
+
+def _opened(target: str, options: dict[str, Any]) -> Target[Any]:
+    """Opens a target with those of its options that are among some, which are taken out."""
+    entry = registry.entry(target)
+    own = {each.name: options.pop(each.name) for each in entry.options if each.name in options}
+    place = registry.open(target, own)
+    place.stays = True
+    return place
+
+
+def _refuse(target: str, options: Mapping[str, Any]) -> None:
+    """Refuses what is no option of a target."""
+    if options:
+        known = ", ".join(each.name for each in registry.entry(target).options) or "none"
+        raise InputError(f"{next(iter(options))}: target {target!r} has the options {known}")
 
 
 class RunHandle:
-    """A run that was started from Python.
+    """A run of a pipeline.
 
     Attributes:
         name: Its name, which the command line knows it by, too.
         tracking_uri: The MLflow that has its record.
     """
 
-    def __init__(self, target: Target[Any], started: base.Run, steps: Sequence[str]) -> None:
-        self.name = started.name
+    def __init__(
+        self, target: Target[Any], found: base.Run, steps: Sequence[str] = (), record: str = ""
+    ) -> None:
+        """Holds a run.
+
+        Args:
+            steps: All steps of its pipeline, as far as they are known.
+            record: Its id in MLflow, if that is known.
+        """
+        self.name = found.name
         self.tracking_uri = store.uri()
-        self._target, self._key, self._names = target, started.key, steps
-        self._record = os.environ.get("MLFLOW_RUN_ID", "") if target.is_here else ""
+        self._target, self._key, self._names, self._record = target, found.key, steps, record
         self._one_at_a_time = threading.Lock()
         self._live: threading.Thread | None = None
 
@@ -130,6 +195,19 @@ class RunHandle:
         return dict(found.data.metrics) if found else {}
 
     @property
+    def history(self) -> "pd.DataFrame":
+        """The metrics of the training by step, from MLflow: a row a step, a column a metric.
+
+        Where a run has several trainings, as a sweep has, the index has the trial as well.
+        """
+        from trireme.tracking import history
+
+        whole = self._in_mlflow()
+        if whole is None:
+            raise InputError(f"MLflow at {store.public(self.tracking_uri)} has no run {self.name}")
+        return history.of(self._client(), whole)
+
+    @property
     def model(self) -> str:
         """The registered version as ``models:/NAME/VERSION``, or else where the model's files are.
 
@@ -147,6 +225,18 @@ class RunHandle:
 
     @property
     def report(self) -> "Report":
+        """The picture of the run, which Jupyter shows: a page as ``trireme report`` writes it."""
+        from trireme.report import page
+        from trireme.targets import picturing
+
+        with self._one_at_a_time, _mlflow_as_it_was():
+            picture = picturing.picture(self._target, self._key)
+        picture.links = {what: at for what, at in picture.links.items() if "://" in at}
+        picture.close()
+        return Report(page.render(picture, is_framed=True))
+
+    @property
+    def model_report(self) -> "Report":
         """The report on the model, which Jupyter shows."""
         place = self._look()[0].workspace
         file = place / REPORT if place else self._downloaded_report()
@@ -250,8 +340,10 @@ class RunHandle:
 
         store.check_reachable(self.tracking_uri)
         silent = patch.dict(os.environ, MLFLOW_DISABLE_TELEMETRY="true")
-        # Two must not both set up a new SQLite store.
-        with silent, FileLock(home() / "mlflow.lock"):
+        # Two must not both set up a new SQLite store. What loading MLflow warns of, such as that a
+        # notebook has no widgets for bars, is nothing that the notebook's owner has done.
+        with silent, FileLock(home() / "mlflow.lock"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             from mlflow import MlflowClient
 
             return MlflowClient(self.tracking_uri)
@@ -287,6 +379,21 @@ class RunHandle:
         return None
 
 
+class Runs(list[RunHandle]):
+    """Runs as a list, which is shown as a table of what they were when they were asked for."""
+
+    def __init__(self, target: Target[Any], found: Sequence[base.Run]) -> None:
+        super().__init__(RunHandle(target, each) for each in found)
+        self._table = listing.rows(found)
+
+    def __repr__(self) -> str:
+        return "\n".join(lines(*self._table)) or "no runs"
+
+    def _repr_html_(self) -> str:
+        head, rows = self._table
+        return _table([[name.lower() for name in head], *rows]) if rows else "no runs"
+
+
 class Report(str):
     """A page of HTML, which Jupyter shows."""
 
@@ -294,8 +401,34 @@ class Report(str):
         return f"<report of {len(self):,} characters of HTML>"
 
     def _repr_html_(self) -> str:
+        """Returns the page in a frame as high as the page, where the notebook runs scripts."""
         page = html.escape(self)
-        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
+        return (
+            f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0" '
+            f'onload="{_FIT}"></iframe>'
+        )
+
+
+@contextmanager
+def _mlflow_as_it_was() -> Iterator[None]:
+    """Takes back what work in this process has MLflow use, and how it has it log."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import mlflow
+
+    loggers = [logging.getLogger(name) for name in ("alembic", "mlflow")]
+    levels = [each.level for each in loggers]
+    with patch.dict(os.environ):
+        named = os.environ.pop("MLFLOW_TRACKING_URI", None)  # else that counts as set by a call
+        called = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+        if named is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = named
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(called)
+            for each, level in zip(loggers, levels, strict=True):
+                each.setLevel(level)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
