@@ -7,19 +7,22 @@ import pytest
 pytestmark = pytest.mark.slow
 
 TORCH = """
-import sys, time
+import os, sys, time
 import torch, torch.distributed as dist
 from torch import nn
 
 kind = sys.argv[1]
-dist.init_process_group("gloo")
+if is_distributed := "RANK" in os.environ:
+    dist.init_process_group("gloo")
 if kind == "communication":  # gradients as large as a table of which a few rows are used
     network, size = nn.EmbeddingBag(400_000, 64), 4
 else:
     network, size = nn.Sequential(*[nn.Linear(512, 512) for _ in range(8)]), 256
     if kind == "data":
         size = 4
-model = nn.parallel.DistributedDataParallel(network, gradient_as_bucket_view=True)
+model = network
+if is_distributed:
+    model = nn.parallel.DistributedDataParallel(network, gradient_as_bucket_view=True)
 # Of a large table already its update would take as long as its gradients are under way.
 learnt = [nn.Parameter(torch.zeros(1))] if kind == "communication" else network.parameters()
 optimizer = torch.optim.SGD(learnt, lr=0.001)

@@ -74,6 +74,7 @@ if "RANK" not in os.environ:
 import torch.distributed as dist
 dist.init_process_group("gloo")
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}\\n", end="", flush=True)
+dist.barrier()  # else one may leave while the other still connects to it
 dist.destroy_process_group()
 """
 

@@ -510,7 +510,7 @@ def test_a_failure_of_its_own_step_is_named(folder, trireme, untracked):
     assert [line for line in detail if line.startswith("  File ")] != []
     assert not any("runpy" in line or "/kfp/" in line for line in detail)
     (run,) = (untracked / "runs").iterdir()
-    assert f"  Resume  trireme resume {run.name}\n" in output
+    assert re.search(rf"^  Resume +trireme resume {run.name}$", output, re.MULTILINE)
     assert "step count failed: ValueError: too many rows" in trireme("status", run.name)[1]
     steps = {each.info.run_name: each for each in recorded(untracked)}
     assert steps["count"].info.status == steps[run.name].info.status == "FAILED"

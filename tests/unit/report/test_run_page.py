@@ -180,7 +180,7 @@ def test_a_program_that_writes_another_time_does_not_stretch_the_run():
 
 def test_what_is_logged_and_is_no_number_is_left_out(tmp_path):
     with journal.opened(tmp_path, "train"):
-        journal.log_metrics({"cpu_seconds": math.nan, "peak_memory_bytes": "much", "cost": 1})
+        journal.log_metrics({"cpu_seconds": math.nan, "peak_memory_bytes": math.inf, "cost": 1})
     (step,) = of_workspace.read(tmp_path)
     assert step.metrics == {"cost": 1.0}
 

@@ -77,5 +77,5 @@ def _this_command() -> str:
     is_found = found and program.resolve() == Path(found).resolve()
     if is_found or program.name != "trireme" or "/" not in sys.argv[0]:
         return "trireme"
-    path = os.path.relpath(program)
+    path = min(os.path.relpath(program), str(program.absolute()), key=len)
     return shlex.quote(path if "/" in path else f"./{path}")

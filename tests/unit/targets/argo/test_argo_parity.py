@@ -103,7 +103,11 @@ def records(uri: str) -> dict[str, Any]:
             run.info.status,
             run.data.params,
             {key: value for key, value in run.data.metrics.items() if key not in MEASURED},
-            {key: value for key, value in run.data.tags.items() if key not in NAMES},
+            {
+                key: value.replace(run.info.run_id, "RUN")  # MLflow's description links to the page
+                for key, value in run.data.tags.items()
+                if key not in NAMES
+            },
             sorted(each.path for each in client.list_artifacts(run.info.run_id)),
         )
         for run in found
