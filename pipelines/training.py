@@ -18,9 +18,9 @@ from trireme.errors import InputError
 from trireme.evaluation import options
 from trireme.job.job import TrainingJob
 from trireme.manifests import render
+from trireme.models import naming
 from trireme.packages import requirements
 from trireme.pipeline import packages
-from trireme.result import naming
 from trireme.runner import bill
 from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
 from trireme.runner.local import installed

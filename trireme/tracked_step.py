@@ -155,13 +155,13 @@ def _telling_progress(name: str, workspace: Path) -> Iterator[None]:
 
 def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
     """Brings a journal into the step's run, and ends that if it is ours to end."""
-    from trireme.tracking.sync import Run, sync
+    from trireme.tracking.sync import StepRun, sync
 
     status = journal.status_of(workspace, name)
     if not _leaves_model(name, workspace):
         hurry(SOON)  # the last step brings what is lacking then
     try:
-        own = Run.from_environment()
+        own = StepRun.from_environment()
         if status == "KILLED":
             # At once: a run that is cancelled on Kubeflow leaves a step about a second, and has no
             # last one that would end the whole. Where one does come, it has the last word. Its

@@ -70,7 +70,7 @@ def train(
     from dataclasses import asdict
     from pathlib import Path
 
-    from trireme.runner import launch
+    from trireme.runner import training_step
     from trireme.runner.job_of_run import JobParameters, RunOfJob, job_of
     from trireme.tracked_step import step
     from trireme.tracking import lineage
@@ -91,6 +91,6 @@ def train(
         at = lineage.start_folder(start, Path(workspace))
         of_run = RunOfJob.of_step(Path(workspace), code, data, run=run, images=images, start=at)
         described = job_of(given, of_run)
-        launch.say_size(described, workers)
+        training_step.say_size(described, workers)
         later = evaluation.get("entrypoint", "")
-        return launch.train(described, Path(workspace), asdict(task_config), later, budget)
+        return training_step.train(described, Path(workspace), asdict(task_config), later, budget)

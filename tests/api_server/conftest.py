@@ -33,8 +33,8 @@ from trireme.observers.printing import Printing
 from trireme.process import patience
 from trireme.runner.cluster import follower, submission
 from trireme.runner.cluster.follower import Limits
-from trireme.runner.cluster.launcher import launch
 from trireme.runner.cluster.reasons import QUEUE
+from trireme.runner.cluster.runner import launch
 from trireme.targets.argo import workflows
 
 
@@ -167,9 +167,9 @@ def launched(cluster, monkeypatch, eventually):
     """Launches a job in another thread; what came of it can be waited for."""
     threads = []
     # Only the main thread can be told of signals.
-    monkeypatch.setattr("trireme.runner.cluster.launcher._SIGNALS", ())
+    monkeypatch.setattr("trireme.runner.cluster.runner._SIGNALS", ())
     # What was lost ends the job, so that its sentence can be read.
-    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 0)
+    monkeypatch.setattr("trireme.runner.cluster.runner.LOST", 0)
 
     def start(manifest, *more, **limits):
         run = SimpleNamespace(lines=[], states=[], seconds=None, error=None)

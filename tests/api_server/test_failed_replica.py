@@ -257,7 +257,7 @@ OVER = [
 def test_a_replica_that_used_more_than_it_may_has_failed_and_is_not_made_anew(
     launched, player, cluster, monkeypatch, kind, message, is_removed
 ):
-    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 1)
+    monkeypatch.setattr("trireme.runner.cluster.runner.LOST", 1)
     manifest = manifests()[kind]
     run = launched(manifest)
     job = player.wait_for(manifest)

@@ -110,7 +110,7 @@ def test_an_evicted_replica_is_the_cause(launched, player, pytorch):
 def test_a_job_whose_replica_is_taken_away_is_made_anew(
     launched, player, pytorch, monkeypatch, eventually
 ):
-    monkeypatch.setattr("trireme.runner.cluster.launcher.LOST", 1)
+    monkeypatch.setattr("trireme.runner.cluster.runner.LOST", 1)
     run = launched(pytorch)
     first, pods = running(player, pytorch)
     for pod in pods:

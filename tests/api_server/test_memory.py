@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.runner.cluster import launcher
+from trireme.runner.cluster import runner
 
 # Its own high-water mark, in KiB.
 MARK = "int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
@@ -18,7 +18,7 @@ from trireme.kubernetes.connection import Cluster
 from trireme.observers.base import Observers
 from trireme.observers.printing import Printing
 from trireme.runner.cluster.follower import Limits
-from trireme.runner.cluster.launcher import launch
+from trireme.runner.cluster.runner import launch
 before, heard = {MARK}, 0
 def on_line(replica, line):
     global heard
@@ -43,7 +43,7 @@ def test_a_replica_may_print_a_lot(cluster, player, pytorch, lines):
         [sys.executable, "-c", ALONE, json.dumps(pytorch)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(launcher.__file__).parents[3],
+        cwd=Path(runner.__file__).parents[3],
     )
     job = player.wait_for(pytorch)
     pod = player.pod(job, "master")

@@ -20,13 +20,13 @@ JOBS = KINDS["PyTorchJob"]
 ALONE = """
 import json, sys
 from trireme.errors import TriremeError
-from trireme.runner.cluster import launcher
+from trireme.runner.cluster import runner
 from trireme.kubernetes.connection import Cluster
 from trireme.observers.base import Observers
 from trireme.observers.printing import Printing
 from trireme.runner.cluster.follower import Limits
-from trireme.runner.cluster.launcher import launch
-launcher.LAST_CALL = float(sys.argv[3])
+from trireme.runner.cluster.runner import launch
+runner.LAST_CALL = float(sys.argv[3])
 try:
     shown = Printing(lambda replica, line: None, lambda state: print(state, flush=True))
     cluster = Cluster(sys.argv[1], patience=20)

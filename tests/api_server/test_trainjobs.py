@@ -12,8 +12,8 @@ from trireme.manifests import render
 from trireme.observers.progress import Meter
 from trireme.observers.trainer_status import TrainerStatus
 from trireme.progress import Progress
-from trireme.runner import launch
-from trireme.runner.cluster import jobs, launcher, submission
+from trireme.runner import training_step
+from trireme.runner.cluster import jobs, runner, submission
 from trireme.runner.cluster.operators import operator_of
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
@@ -188,13 +188,13 @@ def test_a_pipeline_trains_where_only_trainer_is(
         observers.end(None)
         return {"master-0": 3.0, "worker-0": 3.0}
 
-    monkeypatch.setattr(launcher, "launch", follow)
+    monkeypatch.setattr(runner, "launch", follow)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
     described = job_in(tmp_path, run="7", time_limit=60)
     claim = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
     task = {"volumes": [claim], "volume_mounts": [{"name": "workspace", "mountPath": "/run"}]}
-    launch.train(described, tmp_path, task)
+    training_step.train(described, tmp_path, task)
     ((job, runtime),) = followed
     assert job["metadata"]["ownerReferences"][0]["name"] == "step"
     assert job["spec"]["activeDeadlineSeconds"] == 60

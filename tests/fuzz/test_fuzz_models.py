@@ -1,9 +1,9 @@
-"""Files of weights: trireme/result/."""
+"""Files of weights: trireme/models/."""
 
 import pytest
 from fuzzing import changed_bytes, fuzz, read_or_refused
 
-from trireme.result.load import load_model
+from trireme.models.load import load_model
 
 torch = pytest.importorskip("torch")
 save_safetensors = pytest.importorskip("safetensors.torch").save

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.result.comparison import compare
+from trireme.models.comparison import compare
 from trireme.tracking import journal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -21,7 +21,7 @@ from trireme.deployment import manifests, serving, smoke_test
 from trireme.deployment.model_version import download, find
 from trireme.runner.local.ports import Ports
 from trireme.tracking import journal
-from trireme.tracking.sync import Run, sync
+from trireme.tracking.sync import StepRun, sync
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def registered(trireme, tmp_path):
             )
         experiment = trireme.client.create_experiment("e", (tmp_path / "artifacts").as_uri())
         run_id = trireme.client.create_run(experiment).info.run_id
-        sync(tmp_path / "workspace", "export", Run(run_id, run_id))
+        sync(tmp_path / "workspace", "export", StepRun(run_id, run_id))
         return Path(mlflow.artifacts.download_artifacts("models:/relu/1"))
 
     before = tracking_uri.told()

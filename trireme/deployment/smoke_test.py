@@ -17,7 +17,7 @@ from trireme.evaluation.onnx_file import load_onnx
 from trireme.exporting.agreement import allowed, largest
 from trireme.exporting.packaging import SAMPLE
 from trireme.files.home import home
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 SAMPLES = 64  # held-out samples that are sent
 BATCH = 16  # samples in one request, where they are small

@@ -15,7 +15,7 @@ from trireme.evaluation.figures import (
     Worst,
 )
 from trireme.evaluation.roc import Roc, roc
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 SCORE = Score("accuracy", 100, "points")
 

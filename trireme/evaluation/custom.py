@@ -33,7 +33,7 @@ from trireme.evaluation.figures import Evaluation, Score
 from trireme.evaluation.options import CustomEvaluation, outside
 from trireme.evaluation.source import Source
 from trireme.files import left_files
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 from trireme.runner.failed_replica import TAIL
 from trireme.runner.inputs import BASE_MODEL
 from trireme.text import json_values

@@ -30,9 +30,9 @@ from trireme.evaluation.options import MENDED, CustomEvaluation, Gate, check, cu
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import results
 from trireme.files import left_files
+from trireme.models.load import framework_of
+from trireme.models.trained import NotLoadable
 from trireme.pages import REPORT
-from trireme.result.load import framework_of
-from trireme.result.trained import NotLoadable
 from trireme.tracking import journal, registry
 from trireme.tracking.registry import CHAMPION, Champion
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from trireme.data.forms import PROGRAM
 from trireme.evaluation import samples
+from trireme.models.trained import NotLoadable, Predict
 from trireme.plain import plain
-from trireme.result.trained import NotLoadable, Predict
 
 TEST, VALIDATION = "test", "validation"
 """Splits of a dataset: what models are measured on, and what one of many is chosen by."""

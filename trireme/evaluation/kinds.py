@@ -10,7 +10,7 @@ from trireme.evaluation.classification import Classification
 from trireme.evaluation.held_out import HeldOut, batches, outputs_of
 from trireme.evaluation.language import Language
 from trireme.evaluation.regression import Regression
-from trireme.result.trained import NotLoadable, Predict
+from trireme.models.trained import NotLoadable, Predict
 from trireme.trainers import splits
 
 Measure = Classification | Regression | Language

@@ -15,7 +15,7 @@ from trireme.evaluation.figures import (
     are_probabilities,
 )
 from trireme.evaluation.held_out import row_of
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 SHOWN = 60  # bytes of a text
 TEXT = 256  # tokens that a model of bytes has

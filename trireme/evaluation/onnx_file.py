@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from trireme.errors import StepFailed, first_line
-from trireme.result.trained import Predict
+from trireme.models.trained import Predict
 
 _FLOATS = {
     "tensor(float16)": np.float16,

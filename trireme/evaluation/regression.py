@@ -7,7 +7,7 @@ import numpy as np
 from trireme.evaluation.bootstrap import interval, resampled
 from trireme.evaluation.figures import NO_NUMBERS, WORST, Chart, Evaluation, Score, Worst
 from trireme.evaluation.held_out import row_of
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 DOTS = 1000  # that are drawn
 

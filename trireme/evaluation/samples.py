@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.data import forms, tables
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 from trireme.text import json_values
 from trireme.trainers import splits
 

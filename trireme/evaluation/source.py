@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.result.load import framework_of, load_model
-from trireme.result.trained import NotLoadable, TrainedModel
+from trireme.models.load import framework_of, load_model
+from trireme.models.trained import NotLoadable, TrainedModel
 
 
 class Source(NamedTuple):

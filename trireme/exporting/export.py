@@ -17,9 +17,9 @@ from trireme.exporting import packaging, pytorch, tensorflow
 from trireme.exporting.agreement import TOLERANCES, largest_difference
 from trireme.exporting.isolated import Reloaded, isolated
 from trireme.files.workspace import written_whole
+from trireme.models.trained import NotLoadable, TrainedModel
 from trireme.packages import use
 from trireme.pages import REPORT
-from trireme.result.trained import NotLoadable, TrainedModel
 from trireme.tracking import journal
 from trireme.tracking.registry import CHALLENGER, CHAMPION
 

@@ -19,7 +19,7 @@ from trireme.errors import StepFailed, first_line
 from trireme.evaluation.source import Source
 from trireme.exporting.answering import DESCRIPTION
 from trireme.exporting.isolated import isolated
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 SAMPLE = "sample.npz"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trireme.errors import StepFailed, first_line
-from trireme.result.trained import TrainedModel
+from trireme.models.trained import TrainedModel
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trireme.errors import StepFailed, first_line
-from trireme.result.tensorflow import SERVING
-from trireme.result.trained import TrainedModel
+from trireme.models.tensorflow import SERVING
+from trireme.models.trained import TrainedModel
 
 if TYPE_CHECKING:
     import tensorflow as tf

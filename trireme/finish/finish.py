@@ -17,7 +17,7 @@ from trireme.finish import outcome, webhook
 from trireme.last_words import LAST_STEP
 from trireme.tracking import journal, runs
 from trireme.tracking.client import hurry
-from trireme.tracking.sync import Run, pipeline_run, sync
+from trireme.tracking.sync import StepRun, pipeline_run, sync
 
 PATIENCE = 15.0  # seconds that an API server may be away; the run's record and webhook wait
 
@@ -178,7 +178,7 @@ def _stop_jobs(run: str) -> None:
 
 def _close_record(workspace: Path, status: str) -> None:
     """Brings what could not be recorded earlier to MLflow, and ends the run there."""
-    own = Run.from_environment()
+    own = StepRun.from_environment()
     if in_a_pod() and runs.is_ours():
         from trireme.finish import own_steps
 
@@ -204,7 +204,7 @@ def _complete(step: str, workspace: Path, pipeline_id: str) -> None:
     else:
         return
     try:
-        sync(workspace, step, Run(run_id, pipeline_id))
+        sync(workspace, step, StepRun(run_id, pipeline_id))
     except ModuleNotFoundError as error:  # this step's image is not made for models
         raise StepFailed(
             f"the model of step {step} is not registered: MLflow was unavailable, and this step "

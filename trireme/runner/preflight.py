@@ -75,7 +75,7 @@ def run_there(
     on_state: Callable[[str], None],
 ) -> Report:
     """Makes the preflight on a cluster, and returns what it has found; no job is left."""
-    from trireme.runner.cluster import launcher, submission
+    from trireme.runner.cluster import runner, submission
     from trireme.runner.cluster.follower import Limits
 
     policy = manifest["spec"].get("runPolicy", {})
@@ -86,7 +86,7 @@ def run_there(
     limits = Limits(job.queued_limit, job.starting_limit)
     try:
         with suppress(PreflightFailed):
-            launcher.launch(manifest, cluster, limits, observers)
+            runner.launch(manifest, cluster, limits, observers)
     finally:
         if there := submission.find(cluster, manifest):
             submission.delete(cluster, there)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trireme.errors import StepFailed
 from trireme.evaluation.trials import TrialResult, results, trial_folder
 from trireme.runner.inputs import TAG
-from trireme.runner.launch import fix_links
+from trireme.runner.training_step import fix_links
 from trireme.step_names import TRIAL, in_a_loop
 from trireme.sweep.search_space import study_path
 from trireme.tracking import journal, unsent_metrics

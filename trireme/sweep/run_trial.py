@@ -17,7 +17,7 @@ from trireme.evaluation.samples import has_split
 from trireme.evaluation.source import Source
 from trireme.evaluation.trials import TrialResult, trial_folder
 from trireme.job.job import TrainingJob
-from trireme.runner import launch
+from trireme.runner import training_step
 from trireme.runner.inputs import inputs_of
 from trireme.sweep.early_stopping import StoppedEarly, Watch
 from trireme.sweep.search_space import Trial
@@ -67,7 +67,7 @@ def run_trial(
             headline=evaluation.headline,
             score=float(evaluation.scores.mean()),
             entrypoint=job.entrypoint or "",
-            params=launch.params_of(job) | trial.parameters,
+            params=training_step.params_of(job) | trial.parameters,
             inputs=inputs_of(job),
             is_validated=is_validated,
         )
@@ -103,7 +103,7 @@ def _train_and_evaluate(
     if watch:
         watch.leader = job.leader
     observers = [watch] if watch else []
-    trained = launch.train(
+    trained = training_step.train(
         job, folder, passthrough, evaluator, budget, is_whole_run=False, observers=observers
     )
     program_of = job.entrypoint or "", settings.factory, settings.base_model

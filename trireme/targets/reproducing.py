@@ -18,7 +18,7 @@ from trireme.tracking import store
 from trireme.tracking.lineage import Lineage
 
 if TYPE_CHECKING:
-    from trireme.result.comparison import Comparison
+    from trireme.models.comparison import Comparison
 
 SHOWN = 10  # differences between then and now that are told
 ASYNCHRONOUS = (
@@ -93,7 +93,7 @@ def _warn(lineage: Lineage, now: dict[str, str]) -> None:
 
 def _compared(lineage: Lineage, again: Lineage) -> "Comparison":
     """Compares the models and records what is found."""
-    from trireme.result.comparison import compare
+    from trireme.models.comparison import compare
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # else it tells of this CPU's instructions
     for what, of in (

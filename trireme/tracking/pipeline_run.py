@@ -37,7 +37,7 @@ from trireme.tracking.store import (
     quiet,
     reason_of,
 )
-from trireme.tracking.sync import Run, bring_progress, is_whole, sync
+from trireme.tracking.sync import StepRun, bring_progress, is_whole, sync
 
 LONGEST = 500  # characters of an experiment's name that MLflow takes
 
@@ -280,7 +280,7 @@ class PipelineRun:
     ) -> None:
         run_id = self._steps[step]
         try:
-            sync(workspace, step, Run(run_id, self.run_id), resources)
+            sync(workspace, step, StepRun(run_id, self.run_id), resources)
         except Exception:
             status = "FAILED"
             raise

@@ -49,7 +49,7 @@ LINEAGE = (
 
 
 @dataclass(frozen=True)
-class Run:
+class StepRun:
     """A step's MLflow run."""
 
     step_id: str
@@ -65,10 +65,12 @@ class Run:
 
 def pipeline_run() -> str:
     """Returns the id of the whole pipeline's run, of which that of this step is a part."""
-    return environment.announced_pipeline_run() or Run.from_environment().pipeline_id
+    return environment.announced_pipeline_run() or StepRun.from_environment().pipeline_id
 
 
-def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | None = None) -> None:
+def sync(
+    workspace: Path, step: str, run: StepRun, resources: dict[str, float] | None = None
+) -> None:
     """Brings what a step has recorded and MLflow does not have yet into MLflow.
 
     Args:
@@ -142,7 +144,7 @@ def _marked(mark: Path) -> int:
     return int(mark.read_text()) if mark.exists() else 0
 
 
-def _add(record: dict[str, Any], run: Run, batch: Batch) -> None:
+def _add(record: dict[str, Any], run: StepRun, batch: Batch) -> None:
     """Adds a record to what is sent together."""
     at = int(record["time"] * 1000)
     both = {run.step_id, run.pipeline_id}
@@ -170,7 +172,7 @@ def _add(record: dict[str, Any], run: Run, batch: Batch) -> None:
             batch.add(run.step_id, tags={journal.LAST_LINES: detail[-TAG_LIMIT:]})
 
 
-def _send_files(record: dict[str, Any], run: Run, workspace: Path) -> None:
+def _send_files(record: dict[str, Any], run: StepRun, workspace: Path) -> None:
     """Sends what a record names: files, a dataset, a model."""
     if "artifact" in record:
         _log_artifact(Path(record["artifact"]), record["folder"], run)
@@ -200,14 +202,14 @@ def _log_metrics(file: Path, run_id: str, metrics: list["Metric"]) -> None:
         say(f"warning: MLflow refuses metrics in {file}: {reason_of(error)}")
 
 
-def _log_artifact(path: Path, folder: str, run: Run) -> None:
+def _log_artifact(path: Path, folder: str, run: StepRun) -> None:
     if path.is_dir():
         client.log_artifacts(run.step_id, str(path), folder or None)
     elif path.is_file() and not (path.suffix == ".log" and _linked(path, folder, run)):
         client.log_artifact(run.step_id, str(path), folder or None)
 
 
-def _linked(log: Path, folder: str, run: Run) -> bool:
+def _linked(log: Path, folder: str, run: StepRun) -> bool:
     """Links a log, which may be large, to where artifacts are files of this machine."""
     # Nobody writes to it any more: another attempt has a file of its own.
     root = client.get_run(run.step_id).info.artifact_uri
@@ -246,7 +248,7 @@ def _log_dataset(run_id: str, uri: str, fingerprint: str, context: str, **profil
 
 
 def _log_model(
-    run: Run, name: str, tags: dict[str, str], promote: bool, champion: str, **files: str
+    run: StepRun, name: str, tags: dict[str, str], promote: bool, champion: str, **files: str
 ) -> dict[str, str]:
     """Logs a model and registers it, tagged with its lineage.
 
@@ -342,7 +344,7 @@ def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:
     return ModelSignature(schema(inputs, graph.input[0]), schema(outputs, graph.output[0]))
 
 
-def _take_part(run: Run, name: str, version: str, champion: str) -> str:
+def _take_part(run: StepRun, name: str, version: str, champion: str) -> str:
     """Makes a version the champion; says so if another was faster, and returns that sentence."""
     from trireme.tracking import registry
 

@@ -100,7 +100,7 @@ def work_of_base() -> set[str]:
 
 def test_the_base_image_needs_no_numpy_for_its_steps_nor_for_pipelines():
     names = work_of_base() | {"trireme.data.sources.builtin"}
-    assert {"trireme.code.git", "trireme.runner.launch"} <= names
+    assert {"trireme.code.git", "trireme.runner.training_step"} <= names
     modules = [f"trireme.pipelines.{name.replace('-', '_')}" for name in PIPELINES]
     assert loaded(["numpy"], [*sorted(names), *modules, "trireme.planning"]) == []
 

@@ -9,7 +9,7 @@ from jobs_of_runs import job_in
 from trireme.cost import prices
 from trireme.errors import InputError, JobFailed
 from trireme.pipeline import catalog
-from trireme.runner import bill, launch
+from trireme.runner import bill, training_step
 from trireme.runner.bill import Bill
 from trireme.runner.failed_replica import TimeLimitReached
 from trireme.runner.local import runner
@@ -110,7 +110,7 @@ def train(priced, workspace, monkeypatch):
     def train(program: str, budget: float) -> None:
         (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
         job = job_in(workspace, workers=0, job={"cpu": 2, "memory": "4Gi"})
-        launch.train(job, workspace, budget=budget)
+        training_step.train(job, workspace, budget=budget)
 
     return train
 

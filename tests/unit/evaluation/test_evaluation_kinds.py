@@ -19,7 +19,7 @@ from trireme.evaluation.held_out import BATCH_BYTES, HeldOut, batches, held_out,
 from trireme.evaluation.kinds import measure
 from trireme.evaluation.onnx_file import load_onnx
 from trireme.evaluation.options import FIGURES, Gate
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 
 def evaluated(outputs: np.ndarray, labels: np.ndarray):

@@ -9,7 +9,7 @@ import pytest
 from trireme.data import forms
 from trireme.evaluation import samples
 from trireme.evaluation.held_out import held_out
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 TABLE = pd.DataFrame({"a": [1.5, 2.5, None], "b": [1, 2, 3], "target": [0, 2, 1]})
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.kinds import class_names
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 from trireme.trainers import splits
 
 

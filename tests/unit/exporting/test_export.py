@@ -15,7 +15,7 @@ from trireme.exporting import agreement
 from trireme.exporting import export as exporting
 from trireme.exporting.export import export
 from trireme.exporting.isolated import STEP, isolated
-from trireme.result.trained import TrainedModel
+from trireme.models.trained import TrainedModel
 from trireme.tracking import journal
 from trireme.tracking.registry import check_name
 from trireme.trainers import pytorch_classifier

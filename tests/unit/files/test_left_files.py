@@ -11,7 +11,7 @@ import pytest
 from trireme.errors import StepFailed
 from trireme.files import event_files as events
 from trireme.files import left_files
-from trireme.runner import launch
+from trireme.runner import training_step
 from trireme.tracking import sync
 
 
@@ -111,7 +111,9 @@ def test_what_cannot_be_removed_is_named(left, monkeypatch):
 
 def test_a_program_that_left_a_link_has_trained(tmp_path, left):
     (left / "out").symlink_to("/etc")
-    assert launch._keep(left, tmp_path / "kept").startswith("not kept of MODEL_DIR: the link 'out'")
+    assert training_step._keep(left, tmp_path / "kept").startswith(
+        "not kept of MODEL_DIR: the link 'out'"
+    )
     assert (tmp_path / "kept" / "checkpoint-2" / "weights").read_text() == "1"
 
 
@@ -156,7 +158,7 @@ def test_links_by_its_own_name_still_lead_where_they_led(left):
     (left / "latest").symlink_to("../model.partial/checkpoint-2")
     (left / "newest").symlink_to(left.with_name("model.partial") / "checkpoint-2")
     left.rename(left.with_name("model.partial"))
-    launch._keep(left.with_name("model.partial"), left)
+    training_step._keep(left.with_name("model.partial"), left)
     assert (left / "latest" / "weights").read_text() == "1"
     assert (left / "newest" / "weights").read_text() == "1"
 
@@ -165,4 +167,4 @@ def test_what_is_no_file_is_never_taken_for_an_artifact(tmp_path):
     os.mkfifo(tmp_path / "events.out.tfevents.1")
     assert events.found([tmp_path]) == {}
     # Nobody writes to it: reading would wait for ever.
-    sync._log_artifact(tmp_path / "events.out.tfevents.1", "", sync.Run("step", "pipeline"))
+    sync._log_artifact(tmp_path / "events.out.tfevents.1", "", sync.StepRun("step", "pipeline"))

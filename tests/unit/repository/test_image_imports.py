@@ -45,13 +45,13 @@ NOT_THERE = {
         "trireme.exporting.answering:_saved_model",
         "trireme.exporting.tensorflow",
         "trireme.files.event_scalars:_all",  # see above
-        "trireme.result.tensorflow",
+        "trireme.models.tensorflow",
     },
     "tensorflow": {
         "trireme.exporting.answering:_program",
         "trireme.exporting.pytorch",
-        "trireme.result.pytorch",
-        "trireme.result.sharded",
+        "trireme.models.pytorch",
+        "trireme.models.sharded",
     },
     "mpi": set(),
     "jax": set(),

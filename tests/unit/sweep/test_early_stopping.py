@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from trireme.errors import InputError
 from trireme.evaluation.trials import TrialResult, results, save, trial_folder
-from trireme.runner import launch
+from trireme.runner import training_step
 from trireme.sweep import early_stopping, search_space, study
 from trireme.sweep.early_stopping import EarlyStopping, StoppedEarly, Watch
 
@@ -178,7 +178,7 @@ def test_the_program_of_a_trial_that_is_stopped_is_ended(tmp_path):
     watch.leader = job.leader
     told.should_prune = lambda: len(told.told) >= 3
     with pytest.raises(StoppedEarly) as stopped:
-        launch.train(job, tmp_path, observers=[watch])
+        training_step.train(job, tmp_path, observers=[watch])
     assert 0 < stopped.value.replica_seconds["worker-0"] < 50
     assert told.told[:3] == [0, -1, -2] and not (tmp_path / "ended").exists()
     assert not (tmp_path / "model").exists()

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import tracking_uri
 
-from trireme.tracking.sync import Run
+from trireme.tracking.sync import StepRun
 
 
 @pytest.fixture
@@ -46,4 +46,4 @@ def run(store):
     client, experiment, _ = store
     pipeline = client.create_run(experiment).info.run_id
     tags = {"mlflow.parentRunId": pipeline}
-    return Run(client.create_run(experiment, tags=tags).info.run_id, pipeline)
+    return StepRun(client.create_run(experiment, tags=tags).info.run_id, pipeline)

@@ -15,7 +15,7 @@ from trireme.files import event_files as events
 from trireme.files.kept_record import LAYOUT
 from trireme.job.job import TrainingJob
 from trireme.kubernetes.connection import Cluster
-from trireme.runner import launch
+from trireme.runner import training_step
 from trireme.runner.cluster.event_files import pull
 from trireme.targets import registry
 from trireme.tracking import event_files as artifacts
@@ -206,7 +206,7 @@ def test_a_training_keeps_them_however_it_ends(tmp_path, untracked, status, mode
     )
     with journal.opened(tmp_path, "train"):
         try:
-            launch.train(job, tmp_path)
+            training_step.train(job, tmp_path)
         except TriremeError:
             assert status
     kept = {

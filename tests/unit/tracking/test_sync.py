@@ -12,7 +12,7 @@ import pytest
 from trireme.errors import StepFailed
 from trireme.tracking import journal, unsent_metrics
 from trireme.tracking.batch import PARAMETER_LIMIT
-from trireme.tracking.sync import Run, is_whole, sync
+from trireme.tracking.sync import StepRun, is_whole, sync
 
 
 def own_tags(client, run_id):
@@ -294,16 +294,16 @@ def test_a_single_run_gets_everything(client, run, workspace):
     with journal.opened(workspace, "train"):
         journal.log_headline({"accuracy": 0.75})
         journal.log_tags({"image": "x"})
-    sync(workspace, "train", Run(run.step_id, run.step_id))
+    sync(workspace, "train", StepRun(run.step_id, run.step_id))
     assert client.get_run(run.step_id).data.metrics == {"accuracy": 0.75}
     assert len(client.get_metric_history(run.step_id, "accuracy")) == 1
 
 
 def test_the_pipelines_run_is_found_through_the_steps(run, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_RUN_ID", run.step_id)
-    assert Run.from_environment() == run
+    assert StepRun.from_environment() == run
     monkeypatch.setenv("MLFLOW_RUN_ID", run.pipeline_id)
-    assert Run.from_environment() == Run(run.pipeline_id, run.pipeline_id)
+    assert StepRun.from_environment() == StepRun(run.pipeline_id, run.pipeline_id)
 
 
 def test_a_long_parameter_is_cut(client, run, workspace):

@@ -166,7 +166,7 @@ def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") ->
     from trireme.observers.printing import Printing
     from trireme.observers.progress import Meter
     from trireme.observers.trainer_status import TrainerStatus
-    from trireme.runner.cluster import launcher
+    from trireme.runner.cluster import runner
     from trireme.runner.cluster.follower import Limits
 
     meter = Meter(job.leader)
@@ -183,7 +183,7 @@ def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") ->
             at_end.Advice(at_end.about(job, manifest), logs),
         ]
         limits = Limits(job.queued_limit, job.starting_limit)
-        launcher.launch(manifest, cluster, limits, Observers(observers, _say_words))
+        runner.launch(manifest, cluster, limits, Observers(observers, _say_words))
     say(f"{manifest['kind']} {job.name} succeeded")
 
 

@@ -18,7 +18,7 @@ from trireme.manifests.references import Needed
 from trireme.pipeline.pipeline import Pipeline
 from trireme.runner.cluster import checks
 from trireme.runner.cluster.checks import Finding, Verdict
-from trireme.targets import waiting
+from trireme.targets import pending
 from trireme.targets.argo import compiling, logs, server, tracking, workflows
 from trireme.targets.argo.workflows import Node, Workflow
 from trireme.targets.base import ENDED, OnLine, Step, Version
@@ -108,9 +108,9 @@ class Argo(Remote[Workflow]):
         if run.state in ENDED:
             return {}
         phase = "" if run.state == "pending" and not run.begun else run.state
-        found = waiting.of_workflow({"phase": phase, "message": run.message}, run.created)
+        found = pending.of_workflow({"phase": phase, "message": run.message}, run.created)
         with suppress(TriremeError):
-            found |= waiting.of_pods(self._cluster, logs.pods(self._cluster, run))
+            found |= pending.of_pods(self._cluster, logs.pods(self._cluster, run))
         return found
 
     def last_words(self, run: Workflow) -> dict[str, LastWords]:

@@ -16,7 +16,7 @@ from trireme.kubernetes.resources import WORKFLOWS
 from trireme.last_words import LastWords
 from trireme.manifests.references import Needed
 from trireme.pipeline.pipeline import Pipeline
-from trireme.targets import pod_logs, waiting
+from trireme.targets import pending, pod_logs
 from trireme.targets.base import ENDED, OnLine, Step, Version
 from trireme.targets.kubeflow import (
     KUBEFLOW,
@@ -168,17 +168,17 @@ class Kubeflow(Remote[Run]):
             found = logs.every(cluster, run)
             steps = self._step_paths(run)
             drivers = logs.drivers(found, steps)
-            before = waiting.of_failed(cluster, logs.failed(drivers), self._died)
+            before = pending.of_failed(cluster, logs.failed(drivers), self._died)
             if run.state in ENDED:
                 return before
             pods = [*drivers, *logs.of_steps(found, steps)]
-            return self._workflow_waits(cluster, run) | waiting.of_pods(cluster, pods) | before
+            return self._workflow_waits(cluster, run) | pending.of_pods(cluster, pods) | before
         return {}
 
     def _workflow_waits(self, cluster: Cluster, run: Run) -> dict[str, str]:
         chosen = f"{logs.RUN}={run.id}"
         for workflow in cluster.items(WORKFLOWS, cluster.namespace, labelSelector=chosen):
-            return waiting.of_workflow(workflow.get("status") or {}, run.created)
+            return pending.of_workflow(workflow.get("status") or {}, run.created)
         return {}
 
     def last_words(self, run: Run) -> dict[str, LastWords]:

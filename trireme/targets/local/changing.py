@@ -14,8 +14,8 @@ from trireme.evaluation import options
 from trireme.files.whole_file import write_whole
 from trireme.graph.graph import Graph
 from trireme.graph.model import Group, InputOf, Step
+from trireme.models import naming
 from trireme.pipeline.pipeline import Pipeline
-from trireme.result import naming
 from trireme.step_names import is_of
 from trireme.targets.local.runs import LocalRun
 from trireme.tracking import journal, registry

@@ -130,9 +130,9 @@ def _resume(
                 f"then, {commit[:12]}; a new run takes the change"
             )
         write_whole(run.directory / local_runs.PARAMETERS, json.dumps(arguments, indent=2) + "\n")
-        kept = local_runs.Record(run.directory, lock)
+        record = local_runs.Record(run.directory, lock)
         local_runs.set_logs_aside(run, pipeline.graph.after_failures)
-        return go(pipeline, arguments, kept, console)
+        return go(pipeline, arguments, record, console)
 
 
 def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
@@ -150,19 +150,19 @@ def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
 
 
 def go(
-    pipeline: Pipeline, arguments: dict[str, Any], kept: local_runs.Record, console: Console
+    pipeline: Pipeline, arguments: dict[str, Any], record: local_runs.Record, console: Console
 ) -> Result:
     """Runs what has been prepared to its end, or what is left of it; see ``run``."""
-    name = kept.directory.name
-    result = Result(name, kept.directory, kept)
+    name = record.directory.name
+    result = Result(name, record.directory, record)
     experiment = arguments.get("experiment", "")
     params, tags = changing.recorded(result.directory, arguments)
-    record = PipelineRun(
+    pipeline_run = PipelineRun(
         name, experiment, pipeline.name, params, home(), result.workspace, tags=tags
     )
     # Not in the run's directory: sockets are made there, whose paths are short.
     result.temporary = tempfile.mkdtemp(prefix="trireme-")
-    steps = Steps(result, record, console, pipeline.graph)
+    steps = Steps(result, pipeline_run, console, pipeline.graph)
     names = [*pipeline.graph.names.values()]
     started = time.monotonic()
     with _quiet(result):
@@ -188,21 +188,21 @@ def go(
                 conclude = partial(
                     drawing.conclusion, result.directory, pipeline, arguments, message
                 )
-                is_whole = _close(record, result, time.monotonic() - started, conclude)
+                is_whole = _close(pipeline_run, result, time.monotonic() - started, conclude)
                 drawing.keep(
-                    result.directory, pipeline, arguments, result.status, message, record.page
+                    result.directory, pipeline, arguments, result.status, message, pipeline_run.page
                 )
                 if result.status == "KILLED":
-                    _tell(pipeline, arguments, result, record.page, console)
-            kept.end(result.status, result.error, outcome.in_a_line(result.workspace))
+                    _tell(pipeline, arguments, result, pipeline_run.page, console)
+            record.end(result.status, result.error, outcome.in_a_line(result.workspace))
             shutil.rmtree(result.temporary, ignore_errors=True)
     # The server may be back by now, and older runs may have waited for it.
     if result.status != "KILLED":
         unsent.bring_all()
         if not is_whole and name not in {one.name for one in unsent.read()}:
             result.mend()
-    result.run_id, result.mlflow_page = record.run_id, record.page
-    result.needs_ui = not record.is_on_a_server
+    result.run_id, result.mlflow_page = pipeline_run.run_id, pipeline_run.page
+    result.needs_ui = not pipeline_run.is_on_a_server
     return result
 
 
@@ -245,17 +245,17 @@ def _tell(
 
 
 def _close(
-    record: PipelineRun,
+    pipeline_run: PipelineRun,
     result: Result,
     seconds: float,
     conclude: Callable[[str, PipelineRunId], Conclusion],
 ) -> bool:
-    """Ends the record of a run; returns whether MLflow has all of it, or never will."""
+    """Ends what MLflow has of a run; returns whether MLflow has all of it, or never will."""
     try:
-        record.close(result.status, {"duration_seconds": seconds}, conclude)
+        pipeline_run.close(result.status, {"duration_seconds": seconds}, conclude)
         unsent.forget(result.name)
     except TrackingUnavailable as error:
-        unsent.keep(result.name, record.uri, result.status, seconds)
+        unsent.keep(result.name, pipeline_run.uri, result.status, seconds)
         if result.status != "KILLED":
             later = "'trireme sync', and the next run, bring what it lacks of this run"
             result.fail(TrackingUnavailable(f"{error}; {later}"))

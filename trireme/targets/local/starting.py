@@ -22,7 +22,7 @@ _OURS = "from trireme.tracked_step import step"
 
 _LOADED = (
     *("kfp.dsl.executor", "kfp.dsl.kfp_config", "argparse"),  # for kfp.dsl.executor_main
-    *("trireme.tracked_step", "trireme.runner.launch"),
+    *("trireme.tracked_step", "trireme.runner.training_step"),
 )
 _OF_TRIALS = (
     *_LOADED,

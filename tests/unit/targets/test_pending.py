@@ -1,12 +1,12 @@
-"""trireme/targets/waiting.py: what Events say of pods that do not start."""
+"""trireme/targets/pending.py: what Events say of pods that do not start."""
 
 import pytest
 
 from trireme.kubernetes.errors import Forbidden
-from trireme.targets import waiting
+from trireme.targets import pending
 
 
-def pending(number, **metadata):
+def waits(number, **metadata):
     metadata |= {"uid": f"uid-{number}", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return f"turn-{number:03}", {"metadata": metadata, "status": {"phase": "Pending"}}
 
@@ -38,7 +38,7 @@ class Cluster:
 @pytest.mark.parametrize(("count", "questions"), [(0, 0), (1, 1), (5, 5), (6, 1), (300, 1)])
 def test_events_of_many_pods_are_asked_for_at_once(count, questions):
     cluster = Cluster(*(event(number, "FailedMount", 1) for number in range(400)))
-    found = waiting.of_pods(cluster, [pending(number) for number in range(count)])
+    found = pending.of_pods(cluster, [waits(number) for number in range(count)])
     assert len(cluster.asked) == questions
     assert found == {f"turn-{number:03}": "FailedMount" for number in range(count)}
 
@@ -50,11 +50,11 @@ def test_the_latest_one_counts(others):
         *(event(2, "FailedMount", 2), event(2, "Scheduled", 1, "Normal")),
         *(event(3, "FailedMount", 2), event(3, "FailedCreatePodSandBox", 2)),
     )
-    pods = [pending(number) for number in (1, 2, 3, *range(20, 20 + others))]
+    pods = [waits(number) for number in (1, 2, 3, *range(20, 20 + others))]
     found = {"turn-002": "FailedMount", "turn-003": "FailedCreatePodSandBox"}
-    assert waiting.of_pods(cluster, pods) == found
-    going = pending(2, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert waiting.of_pods(cluster, [going]) == {}
+    assert pending.of_pods(cluster, pods) == found
+    going = waits(2, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert pending.of_pods(cluster, [going]) == {}
 
 
 def test_who_may_not_see_events_is_told_the_rest():
@@ -62,7 +62,7 @@ def test_who_may_not_see_events_is_told_the_rest():
         def each(self, *_, **__):
             raise Forbidden("you may not list events")
 
-    said = pending(1)[1]
-    waits = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull"}}}
-    said["status"]["containerStatuses"] = [waits]
-    assert waiting.of_pods(Closed(), [("a", said), pending(2)]) == {"a": "ErrImagePull"}
+    said = waits(1)[1]
+    container = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull"}}}
+    said["status"]["containerStatuses"] = [container]
+    assert pending.of_pods(Closed(), [("a", said), waits(2)]) == {"a": "ErrImagePull"}

@@ -167,7 +167,7 @@ def _train_on_cluster(
     from trireme.kubernetes.owner import owners
     from trireme.observers.preflight.observer import Preflight
     from trireme.observers.trainer_status import TrainerStatus
-    from trireme.runner.cluster import launcher, submission
+    from trireme.runner.cluster import runner, submission
     from trireme.runner.cluster.follower import Limits
     from trireme.runner.cluster.operators import operator_of
     from trireme.runner.cluster.passthrough import pass_through, with_gpus
@@ -199,7 +199,7 @@ def _train_on_cluster(
         Advice(at_end.about(job, manifest, place="job."), logs),
     ]
     limits = Limits(job.queued_limit, job.starting_limit)
-    return launcher.launch(manifest, cluster, limits, Observers(own, _record_findings))
+    return runner.launch(manifest, cluster, limits, Observers(own, _record_findings))
 
 
 def _record_findings(found: Findings) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trireme.result import sharded
-from trireme.result.pytorch import load_exported
-from trireme.result.sharded import METADATA
+from trireme.models import sharded
+from trireme.models.pytorch import load_exported
+from trireme.models.sharded import METADATA
 
 if TYPE_CHECKING:
     import torch

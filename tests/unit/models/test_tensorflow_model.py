@@ -15,8 +15,8 @@ from trireme.evaluation.evaluate import evaluate
 from trireme.evaluation.source import Source
 from trireme.exporting.agreement import TOLERANCE
 from trireme.exporting.export import export
-from trireme.result.load import load_model
-from trireme.result.trained import NotLoadable
+from trireme.models.load import load_model
+from trireme.models.trained import NotLoadable
 from trireme.tracking import journal
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from trireme.images import OF_REPLICAS, PYTORCH
 from trireme.manifests import render, to_yaml
 from trireme.observers import hangs
 from trireme.observers.printing import LastWord
-from trireme.runner import launch
+from trireme.runner import training_step
 from trireme.runner.local import activity, runner
 from trireme.tracking import environment, journal
 
@@ -97,7 +97,7 @@ def test_whom_a_run_listens_to_and_whose_logs_it_keeps(
     monkeypatch.setattr(
         journal, "log_artifact", lambda path, folder="": kept.append((path, folder))
     )
-    launch._record(job, tmp_path)
+    training_step._record(job, tmp_path)
     assert {path.stem for path, folder in kept if folder == "logs"} == {leader} | others
 
 
@@ -167,7 +167,7 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
     job = prepare(entrypoint=OURS, job=field)
     assert job.entrypoint is None
     assert job.model_dump(include=set(field)) == field
-    params = launch.params_of(job)
+    params = training_step.params_of(job)
     assert {name: params.get(name) for name in ("entrypoint", "command", "module")} == {
         "entrypoint": "",
         "command": job.command,
@@ -178,7 +178,9 @@ def test_a_command_or_a_module_takes_the_place_of_the_reference_program(field):
 
 
 def test_mlflow_has_each_argument_and_the_text_of_all():
-    params = launch.params_of(prepare(args=["--lr", 0.01, "model.depth=3", "--token", "abc"]))
+    params = training_step.params_of(
+        prepare(args=["--lr", 0.01, "model.depth=3", "--token", "abc"])
+    )
     assert params["args"] == ["--lr", "0.01", "model.depth=3", "--token", "abc"]
     assert {name: value for name, value in params.items() if name.startswith("args.")} == {
         "args.lr": "0.01",
@@ -276,10 +278,10 @@ def workspace(tmp_path, monkeypatch):
 def train(workspace):
     """Trains with a program, as one process."""
 
-    def train(program: str | None) -> launch.Trained:
+    def train(program: str | None) -> training_step.Trained:
         if program is not None:
             (workspace / "code" / "train.py").write_text(textwrap.dedent(program))
-        return launch.train(job_in(workspace, workers=0, seed=7), workspace)
+        return training_step.train(job_in(workspace, workers=0, seed=7), workspace)
 
     return train
 

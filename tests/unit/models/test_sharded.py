@@ -1,4 +1,4 @@
-"""trireme/result/sharded.py: the parts of sharded checkpoints become one model."""
+"""trireme/models/sharded.py: the parts of sharded checkpoints become one model."""
 
 import os
 import pickle
@@ -12,9 +12,9 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
-from trireme.result import comparison
-from trireme.result.load import load_model
-from trireme.result.trained import NotLoadable
+from trireme.models import comparison
+from trireme.models.load import load_model
+from trireme.models.trained import NotLoadable
 
 NETWORK = """
 import torch

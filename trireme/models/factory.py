@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.data.forms import PROGRAM
-from trireme.result.trained import NotLoadable
+from trireme.models.trained import NotLoadable
 
 if TYPE_CHECKING:
     import torch

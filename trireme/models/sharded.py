@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.data.forms import PROGRAM
 from trireme.errors import first_line
-from trireme.result.factory import build
-from trireme.result.pytorch import as_trained, in_float32
-from trireme.result.trained import NotLoadable, TrainedModel, read
+from trireme.models.factory import build
+from trireme.models.pytorch import as_trained, in_float32
+from trireme.models.trained import NotLoadable, TrainedModel, read
 
 if TYPE_CHECKING:
     import torch

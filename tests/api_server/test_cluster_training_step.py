@@ -18,8 +18,8 @@ from trireme.observers import timeline
 from trireme.observers.preflight import report
 from trireme.observers.preflight.replica import said
 from trireme.report import of_workspace, page
-from trireme.runner import launch
-from trireme.runner.cluster import follower, launcher, submission, usage_watch
+from trireme.runner import training_step
+from trireme.runner.cluster import follower, runner, submission, usage_watch
 from trireme.tracking import journal
 
 CLAIM = {"name": "workspace", "persistentVolumeClaim": {"claimName": "run-7"}}
@@ -56,7 +56,7 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("POD_NAME", "workflow-train-1")
     monkeypatch.setattr(connection, "Cluster", lambda **_: cluster)
-    monkeypatch.setattr(launcher, "_SIGNALS", ())  # only the main thread can be told of them
+    monkeypatch.setattr(runner, "_SIGNALS", ())  # only the main thread can be told of them
     monkeypatch.setattr(follower, "DRAIN", 1.0)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").touch()
@@ -69,7 +69,7 @@ def training(cluster, monkeypatch, tmp_path, untracked, workflow):
             mount = {"name": "workspace", "mountPath": str(tmp_path)}
             task = {"volumes": [CLAIM], "volume_mounts": [mount]}
             try:
-                run.trained = launch.train(job, tmp_path, task, budget=budget)
+                run.trained = training_step.train(job, tmp_path, task, budget=budget)
             except TriremeError as error:
                 run.error = error
 
@@ -237,7 +237,7 @@ def test_a_step_that_is_started_again_finds_its_job(
         raise TriremeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(launcher, "launch", is_killed)
+        patch.setattr(runner, "launch", is_killed)
         assert str(training(described).end().error) == "killed"
     job = talkative.wait_for(render(described))
     master, worker = up(talkative, job)
@@ -331,15 +331,15 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
     log = tmp_path / "steps" / "train" / "master-0.log"
     log.write_text("epoch 1/2\n")
     emptied = []
-    make_room = launch._make_room
+    make_room = training_step._make_room
 
     def in_order(job):
         gone = submission.find(talkative.cluster, render(described)) is None
         make_room(job)
         emptied.append(gone and not any((tmp_path / "model.partial").iterdir()))
 
-    monkeypatch.setattr(launch, "_make_room", in_order)
-    monkeypatch.setattr(launcher, "launch", lambda *_, **__: {})
+    monkeypatch.setattr(training_step, "_make_room", in_order)
+    monkeypatch.setattr(runner, "launch", lambda *_, **__: {})
     training(described).end()
     assert emptied == [True]
     assert log.with_name("master-0.1.log").read_text() == "epoch 1/2\n"
@@ -347,7 +347,7 @@ def test_a_new_attempt_gets_an_empty_place_when_the_one_before_has_gone(
 
 def test_a_job_waits_as_long_as_it_says(training, described, monkeypatch):
     asked = []
-    monkeypatch.setattr(launcher, "launch", lambda *given: asked.append(given[2]) or {})
+    monkeypatch.setattr(runner, "launch", lambda *given: asked.append(given[2]) or {})
     changes = {"queued_limit": 60, "starting_limit": 30}
     training(described.model_copy(update=changes)).end()
     assert asked == [follower.Limits(queued=60, starting=30)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trireme.errors import first_line
-from trireme.result.trained import NotLoadable, TrainedModel, no_tensor, read
+from trireme.models.trained import NotLoadable, TrainedModel, no_tensor, read
 
 SERVING = "serving_default"  # the signature that TensorFlow Serving calls
 _CAUSE = re.compile(r"Exception encountered: |Example error message for object .*:\s+")

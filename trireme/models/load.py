@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from trireme.data.forms import PROGRAM
-from trireme.result import pytorch, sharded, tensorflow
-from trireme.result.trained import NotLoadable, TrainedModel
+from trireme.models import pytorch, sharded, tensorflow
+from trireme.models.trained import NotLoadable, TrainedModel
 
 SAVED_MODEL = "saved_model.pb"  # the file that makes a folder a SavedModel
 

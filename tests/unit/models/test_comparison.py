@@ -1,4 +1,4 @@
-"""trireme/result/comparison.py: two results of training, compared tensor by tensor."""
+"""trireme/models/comparison.py: two results of training, compared tensor by tensor."""
 
 import math
 import pickle
@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trireme.result.comparison import compare
+from trireme.models.comparison import compare
 
 
 @pytest.fixture

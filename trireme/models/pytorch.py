@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trireme.data.forms import PROGRAM
-from trireme.result import program_file
-from trireme.result.factory import build
-from trireme.result.trained import NotLoadable, TrainedModel, no_tensor, read
+from trireme.models import program_file
+from trireme.models.factory import build
+from trireme.models.trained import NotLoadable, TrainedModel, no_tensor, read
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""trireme/result/load.py: models come back as saved, and nothing else runs."""
+"""trireme/models/load.py: models come back as saved, and nothing else runs."""
 
 import io
 import json
@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from trireme.result import comparison
-from trireme.result.load import load_model
-from trireme.result.trained import NotLoadable
+from trireme.models import comparison
+from trireme.models.load import load_model
+from trireme.models.trained import NotLoadable
 
 ENTRYPOINT = "trainers/train.py"
 
