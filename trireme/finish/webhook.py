@@ -18,7 +18,7 @@ WHEN = (ALWAYS, FAILED, CHAMPION)
 
 EXAMPLE = Outcome(
     pipeline="retraining",
-    run="retraining-20260102-030405-6789",
+    run="20260102-030405-6789-retraining",
     status="FINISHED",
     reason="held-out accuracy 0.9726 reaches min_accuracy 0.9",
     against="better than the champion: +1.94 points against version 2 (+0.56 to +3.33)",

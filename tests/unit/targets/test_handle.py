@@ -10,7 +10,7 @@ from trireme.targets import base, handle
 from trireme.targets.local.target import Local
 
 RUNS = [
-    base.Run("digits-20260102-030405-6789", "running", time.time() - 90, 90.0),
+    base.Run("20260102-030405-6789-digits", "running", time.time() - 90, 90.0),
     base.Run("<b>digits</b>", "FAILED", time.time() - 7200, 5.0, message="the rate went to seed"),
 ]
 
@@ -19,8 +19,14 @@ RUNS = [
 def here(untracked, monkeypatch):
     """This machine with two runs."""
     monkeypatch.setattr(Local, "latest", lambda self: RUNS)
-    found = {run.name: run for run in RUNS}
-    monkeypatch.setattr(Local, "find", lambda self, name: found[name])
+    named = {run.name: run for run in RUNS}
+
+    def find(self, name):
+        if name not in named:
+            raise base.NoSuchRun(f"there is no run {name!r}")
+        return named[name]
+
+    monkeypatch.setattr(Local, "find", find)
     monkeypatch.setattr(Local, "told", lambda self, run: [])
 
 
@@ -72,7 +78,7 @@ def test_no_runs_are_said(untracked):
 
 
 def test_a_run_is_found_by_what_commands_take(here):
-    for word in ("latest", "digits-2026", RUNS[0].name):
+    for word in ("latest", "20260102-0304", RUNS[0].name):
         assert library.get(word).name == RUNS[0].name
     assert library.get().name == RUNS[0].name
 
