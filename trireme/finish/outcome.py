@@ -57,7 +57,7 @@ class Outcome:
     @property
     def name(self) -> str:
         """The run's name, in which the pipeline's is also where an engine has given it an id."""
-        is_in_it = self.run.startswith(self.pipeline)
+        is_in_it = self.pipeline in self.run
         return self.run if is_in_it else f"{self.pipeline} {self.run}"
 
     @property

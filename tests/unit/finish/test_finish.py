@@ -56,8 +56,8 @@ def test_a_webhook_is_told_in_a_form_that_chats_show(server, monkeypatch):
 
 
 def test_the_text_has_the_pipeline_and_the_run_and_each_once():
-    whole = Outcome("sweep", "sweep-20260102-030405-6789", "FINISHED")
-    assert whole.message["text"] == "sweep-20260102-030405-6789 FINISHED"
+    whole = Outcome("sweep", "20260102-030405-6789-sweep", "FINISHED")
+    assert whole.message["text"] == "20260102-030405-6789-sweep FINISHED"
 
 
 @pytest.mark.parametrize(
