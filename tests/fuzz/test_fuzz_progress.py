@@ -1,11 +1,11 @@
-"""What programs print, of which metrics and progress are read: trireme/observers/printed.py."""
+"""What programs print, of which metrics and progress are read: trireme/observers/printed/."""
 
 from pathlib import Path
 
 from fuzzing import changed_text, fuzz, read_or_refused
 from hypothesis import strategies as st
 
-from trireme.observers.printed import Reader
+from trireme.observers.printed.reader import Reader
 from trireme.observers.progress import Course
 
 PRINTED = Path(__file__).parents[1] / "unit" / "observers" / "printed"

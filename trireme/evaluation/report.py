@@ -18,7 +18,7 @@ from trireme.evaluation.figures import Chart, Evaluation, Worst
 from trireme.evaluation.gate import Judged
 from trireme.evaluation.held_out import held_out
 from trireme.evaluation.trials import results
-from trireme.observers.printed import RATE
+from trireme.observers.printed.names import RATE
 from trireme.pages import RUN_LINK, template
 from trireme.tracking import environment, journal, store
 

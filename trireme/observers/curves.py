@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from trireme.observers.base import Job, Observer
-from trireme.observers.printed import Place, Reader
+from trireme.observers.printed.reader import Place, Reader
 
 BURST = 300  # lines of one form, and values of one metric, that may come at once
 LINES, LINES_A_SECOND = 1000, 100  # of any form

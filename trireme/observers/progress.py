@@ -1,6 +1,6 @@
 """Progress of a training, from what its program prints anyway.
 
-What a line says of it ``printed`` reads. Speed and time left come from our own clock.
+What a line says of it ``printed.position`` reads. Speed and time left come from our own clock.
 """
 
 import time
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from trireme.observers.base import Observer
-from trireme.observers.printed import Position, position, telling
+from trireme.observers.printed.position import Position, position, telling
 from trireme.progress import Progress
 from trireme.text.units import clock
 

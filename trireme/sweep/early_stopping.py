@@ -12,7 +12,8 @@ from pydantic import Field
 
 from trireme.errors import JobFailed
 from trireme.observers.base import Job, Observer
-from trireme.observers.printed import Reader, name_of
+from trireme.observers.printed.names import name_of
+from trireme.observers.printed.reader import Reader
 from trireme.strict_model import StrictModel
 from trireme.tracking import environment
 

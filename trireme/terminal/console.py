@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from trireme.observers.printed import position
+from trireme.observers.printed.position import position
 from trireme.plain import plain
 from trireme.progress import Progress
 from trireme.terminal.engine_lines import KfpLines
