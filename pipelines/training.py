@@ -29,6 +29,7 @@ from trireme.tracking import pipeline_run, registry
 
 NOT_EVERYWHERE = {
     "budget": 0.0,
+    "code_without": [],
     "parameter_servers": 0,
     "processes_per_worker": 1,
     "model_factory": "",
@@ -42,7 +43,7 @@ JOB_PARAMETERS = tuple(
 """Parameters that describe the training job, besides the framework and ``job``."""
 
 
-CODE = ("url", "revision", "secret", "directory", "submodules")
+CODE = ("url", "revision", "secret", "directory", "submodules", "without")
 """The parameters that say which code is checked out, without the ``code_`` that they begin with."""
 
 BASE_MODEL = ("base_model", "base_model_secret", "base_model_options")
@@ -68,8 +69,9 @@ def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
 
 def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
     """Adds the steps that training needs: checkout and dataset."""
+    of_code = _some(given, *(f"code_{name}" for name in CODE))
     code = steps.checkout(
-        **{name: given[f"code_{name}"] for name in CODE},
+        **{name.removeprefix("code_"): value for name, value in of_code.items()},
         requirements=given["requirements"],
         requirements_secret=given["requirements_secret"],
         framework=framework,
@@ -122,14 +124,15 @@ def check_training(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
     """Refuses parameters that could not lead to a model, before anything is created."""
-    git.check(*(parameters[f"code_{name}"] for name in CODE))
+    git.check(*_some(parameters, *(f"code_{name}" for name in CODE)).values())
     requirements.check(parameters["requirements"])
     secrets.check("requirements_secret", parameters["requirements_secret"])
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
     if claims is None:
-        git.check_here(*(parameters[f"code_{name}"] for name in ("url", "secret", "revision")))
+        here = _some(parameters, *(f"code_{name}" for name in ("url", "secret", "revision")))
+        git.check_here(*here.values(), parameters.get("code_without", ()))
         description.check_here(described)
         source_of(described)
     elif described.way == "mount":
@@ -157,7 +160,7 @@ def _check_file(
     url = parameters["code_url"]
     if claims is None or not url or urls.is_directory(url):
         at = (parameters[f"code_{each}"] for each in ("url", "revision", "directory"))
-        git.check_file(name, file, *at)
+        git.check_file(name, file, *at, parameters.get("code_without", ()))
 
 
 def check_program(
