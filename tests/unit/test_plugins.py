@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import typer
 from typer.main import get_command
 
 import trireme
+from trireme import plugins
 from trireme.cli.app import app
 from trireme.targets.registry import OURS, TAKEN, TARGETS
 
@@ -605,6 +608,30 @@ def test_a_data_source_and_observers_that_fail_are_one_sentence(trireme_with_bot
         "warning: observer three of shoddy is left out: TypeError: int is no Observer",
         "warning: Wordy is left out, as it failed: TypeError: metrics: loss 'high' is no number",
     } <= {*warnings(told)}
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        typer.Exit(3),
+        typer.Abort(),
+        typer.BadParameter("must be a room"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        BrokenPipeError(),
+    ],
+    ids=repr,
+)
+def test_a_method_may_end_the_command(ended):
+    class Place:
+        def look(self):
+            raise ended
+
+    place = Place()
+    plugins.guard(place, Place, EntryPoint("place", "acme:Place", plugins.TARGETS), {})
+    with pytest.raises(type(ended)) as raised:
+        place.look()
+    assert raised.value is ended
 
 
 def test_a_command_that_is_none_is_one_sentence(trireme_with_both):
