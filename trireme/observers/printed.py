@@ -218,11 +218,13 @@ class Reading(NamedTuple):
 
     Attributes:
         step: The step of the metrics; None where no line has told any yet.
+        unit: What that counts: ``step``, ``sample`` or ``epoch``.
     """
 
     metrics: dict[str, float]
     step: int | None = None
     position: Position | None = None
+    unit: str = "step"
 
 
 class _Table(NamedTuple):
@@ -246,8 +248,11 @@ class Place(NamedTuple):
         per_epoch: The steps of an epoch, where they come with metrics; 0: that is not known.
         goes_on: Whether steps go on from one epoch to the next.
         is_new_epoch: Whether an epoch has begun since they were told.
+        has_steps: Whether steps that have no total have been told since an epoch was.
+        is_over: Whether the epoch was first told when it was over.
         is_of_parts: Whether epochs are told in parts, so that they are no steps.
         step: The step of the last line that told one.
+        unit: What that counts.
         part: What the last line with metrics was about.
     """
 
@@ -262,8 +267,11 @@ class Place(NamedTuple):
     per_epoch: float = 0.0
     goes_on: bool = False
     is_new_epoch: bool = False
+    has_steps: bool = False
+    is_over: bool = False
     is_of_parts: bool = False
     step: int | None = None
+    unit: str = "step"
     part: str = ""
     table: _Table | None = None
 
@@ -282,6 +290,10 @@ class Reader:
 
     def read(self, line: str) -> Reading | None:
         """Takes in a line, or what it has become; returns what it tells, if that is anything."""
+        reading = self._read(line)
+        return reading and reading._replace(unit=self.place.unit)
+
+    def _read(self, line: str) -> Reading | None:
         text = _body(line)
         if not text:
             return None
@@ -347,7 +359,7 @@ class Reader:
                 done = min(_value(bar[1]), total)
                 said = said._replace(done=done, total=total, is_over=False)
         if step is not None:
-            self.place = self.place._replace(step=step, epoch=said.epoch)
+            self.place = self.place._replace(step=step, unit="step", epoch=said.epoch)
         elif said.epoch is not None:
             step = self._step("", said, bool(found))
         return Reading(found, self.place.step if step is None else step, said)
@@ -377,9 +389,13 @@ class Reader:
             elif at:
                 done = float(next(filter(None, at.groups())))
             before = place.before
-            if epoch is not None and place.epoch is not None and epoch > place.epoch:
-                before += place.done if done < place.done else 0.0
-            place = place._replace(done=done, before=before, step=int(before + done))
+            is_next = epoch is not None and place.epoch is not None and epoch > place.epoch
+            is_next = is_next or (place.is_new_epoch and not place.total)
+            if is_next and done < place.done:
+                before += place.done
+            place = place._replace(
+                done=done, before=before, step=int(before + done), unit="step", has_steps=True
+            )
         elif said and said.is_aside:
             assert said.epoch is not None
             if said.epoch < place.aside:  # another training
@@ -393,17 +409,29 @@ class Reader:
                 place = place._replace(asides=epochs)
                 step = int(max(place.done, round(said.epoch * place.total / epochs)))
             place = place._replace(
-                aside=said.epoch, is_sure=place.total > 0, is_of_parts=is_part, step=step
+                aside=said.epoch,
+                is_sure=place.total > 0,
+                is_of_parts=is_part,
+                step=step,
+                unit="step" if place.total and place.done else "epoch",
             )
         elif epoch is not None:
             is_over = has_metrics or (said and said.is_over)
-            at_step = epoch
             if place.per_epoch:
                 at_step = (epoch - place.first + (1 if is_over else 0)) * place.per_epoch
-            place = place._replace(step=int(at_step))
+                place = place._replace(is_over=bool(is_over) and epoch != place.epoch)
+            elif place.has_steps and is_over:
+                at_step = place.before + place.done
+            else:
+                at_step = epoch
+                place = place._replace(unit="epoch")
+            place = place._replace(step=int(at_step), has_steps=False)
         if epoch is not None:
-            is_new = (place.is_new_epoch or epoch != place.epoch) and not (said and said.total)
+            tells_steps = bool((said and said.total) or at or numbered)
+            is_new = (place.is_new_epoch or epoch != place.epoch) and not tells_steps
             place = place._replace(epoch=epoch, is_new_epoch=is_new)
+        elif at:
+            place = place._replace(is_new_epoch=False)
         self.place = place
         return place.step
 
@@ -411,6 +439,8 @@ class Reader:
 def _with_steps(place: Place, said: Position, epoch: float | None, has_metrics: bool) -> Place:
     """Returns where a line stands that counts steps up to a total."""
     of = place.epoch if epoch is None else epoch
+    if epoch is None and of is not None and place.is_over:
+        of += 1
     goes_on = place.goes_on
     if of is None or said.is_aside:
         begun = place.before
@@ -430,6 +460,7 @@ def _with_steps(place: Place, said: Position, epoch: float | None, has_metrics: 
         done=said.done,
         total=said.total,
         step=int(step),
+        unit=said.unit,
         per_epoch=per_epoch,
         goes_on=goes_on,
         is_new_epoch=False,

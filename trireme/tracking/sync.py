@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
@@ -79,7 +80,7 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
     mark = journal.synced_path(workspace, step)
     done = _marked(mark)
     records = journal.read(workspace, step)
-    new, kept_out = records[done:], None
+    new, kept_out, units = records[done:], None, dict[str, str]()
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -90,8 +91,9 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
             continue
         if "points" in record:
             if kept_out is None:
-                kept_out = _logged_otherwise(run.step_id, records)
-            points = journal.points_in(record)
+                units = journal.units(records)
+                kept_out = _logged_otherwise(run.step_id, records, units)
+            points = journal.points_in(record, units)
             batch.add_points(run.step_id, (each for each in points if each[0] not in kept_out))
         else:
             _add(record, run, batch)
@@ -106,10 +108,13 @@ def sync(workspace: Path, step: str, run: Run, resources: dict[str, float] | Non
         write_whole(mark, str(done + len(new)))
 
 
-def _logged_otherwise(run_id: str, records: list[dict[str, Any]]) -> set[str]:
+def _logged_otherwise(run_id: str, records: list[dict[str, Any]], told: Iterable[str]) -> set[str]:
     """Returns which metrics a step's run has, or gets, that are not those read of its program.
 
     The program has ended, so it has logged all that it logs itself.
+
+    Args:
+        told: Those that were read.
     """
     data = client.get_run(run_id).data
     read_before = _read_before(data.tags)
@@ -117,7 +122,6 @@ def _logged_otherwise(run_id: str, records: list[dict[str, Any]]) -> set[str]:
     others |= {
         name for each in records for kind in ("metrics", "headline") for name in each.get(kind, {})
     }
-    told = dict.fromkeys(name for each in records for name, _ in journal.points_in(each))
     kept_out = {name for name in told if accepted(name) in others}
     # Told before they are there: else this would take them for the program's own another time.
     read = dict.fromkeys(accepted(name) for name in told if name not in kept_out)

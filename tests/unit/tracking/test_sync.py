@@ -196,6 +196,15 @@ def test_what_was_read_before_is_known_however_much_it_is(client, run, workspace
     assert [name for each in found for name in each] == names
 
 
+def test_points_of_a_metric_are_of_one_kind(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_points({"loss": [(1, 9.0, 1, "epoch"), (100, 3.0, 2, "step")]})
+        journal.log_points({"loss": [(200, 2.0, 3, "step")], "cost": [(1, 1.0, 4, "epoch")]})
+    sync(workspace, "train", run)
+    assert points(client, run, "loss") == [(100, 3.0, 2), (200, 2.0, 3)]
+    assert points(client, run, "cost") == [(1, 1.0, 4)]
+
+
 def test_points_that_are_none_are_left_out(client, run, workspace):
     with journal.opened(workspace, "train"):
         odd = [(10**30, 1.0, 1), (1, "x", 1), (1, 1.0, -5), (1, 1.0), 7, (2, 1.0, 1)]
