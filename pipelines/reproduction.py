@@ -135,12 +135,12 @@ def _code(lineage: Lineage) -> dict[str, str]:
     """Returns the parameters that give a run's code again."""
     if lineage.has_bundle:
         place = urls.Bundle(bundle.MLFLOW, lineage.commit)
-        return {"code_url": str(place), "code_revision": lineage.commit}
+        return {"code_url": str(place), "code_revision": lineage.commit, "code_without": "[]"}
     if lineage.code != builtin.URL:
         # A folder of this machine travels to a cluster, which a file:// URL does not.
         folder = urls.path(lineage.code) if urls.is_local(lineage.code) else None
         url = str(folder) if folder and folder.is_dir() else lineage.code
-        return {"code_url": url, "code_revision": lineage.commit}
+        return {"code_url": url, "code_revision": lineage.commit, "code_without": "[]"}
     if lineage.commit != builtin.commit():
         raise InputError(
             f"{lineage.name} was trained with the trainers of Trireme {lineage.trainers}, "

@@ -29,6 +29,7 @@ from trireme.tracking import pipeline_run, registry
 
 NOT_EVERYWHERE = {
     "budget": 0.0,
+    "code_without": [],
     "parameter_servers": 0,
     "processes_per_worker": 1,
     "model_factory": "",
@@ -42,7 +43,7 @@ JOB_PARAMETERS = tuple(
 """Parameters that describe the training job, besides the framework and ``job``."""
 
 
-CODE = ("url", "revision", "secret", "directory", "submodules")
+CODE = ("url", "revision", "secret", "directory", "submodules", "without")
 """The parameters that say which code is checked out, without the ``code_`` that they begin with."""
 
 BASE_MODEL = ("base_model", "base_model_secret", "base_model_options")
@@ -69,7 +70,7 @@ def add_steps(pipeline: str, framework: str, given: dict[str, Any]) -> None:
 def prepare(given: dict[str, Any], framework: Any) -> tuple[Task, Task]:
     """Adds the steps that training needs: checkout and dataset."""
     code = steps.checkout(
-        **{name: given[f"code_{name}"] for name in CODE},
+        **dict(zip(CODE, _of_code(given, *CODE), strict=True)),
         requirements=given["requirements"],
         requirements_secret=given["requirements_secret"],
         framework=framework,
@@ -109,6 +110,10 @@ def _some(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: (NOT_EVERYWHERE | given)[name] for name in names}
 
 
+def _of_code(given: dict[str, Any], *names: str) -> list[Any]:
+    return [(NOT_EVERYWHERE | given)[f"code_{name}"] for name in names]
+
+
 def trainings(framework: str, parameters: dict[str, Any]) -> Trainings:
     """Returns the one training of a pipeline, as it is before a run gives it a name and places."""
     given: dict[str, Any] = NOT_EVERYWHERE | parameters
@@ -122,14 +127,14 @@ def check_training(
     framework: str, parameters: dict[str, Any], claims: Collection[str] | None = None
 ) -> None:
     """Refuses parameters that could not lead to a model, before anything is created."""
-    git.check(*(parameters[f"code_{name}"] for name in CODE))
+    git.check(*_of_code(parameters, *CODE))
     requirements.check(parameters["requirements"])
     secrets.check("requirements_secret", parameters["requirements_secret"])
     described = description.described(
         *(parameters[f"dataset_{name}"] for name in ("uri", "secret", "options"))
     )
     if claims is None:
-        git.check_here(*(parameters[f"code_{name}"] for name in ("url", "secret", "revision")))
+        git.check_here(*_of_code(parameters, "url", "secret", "revision", "without"))
         description.check_here(described)
         source_of(described)
     elif described.way == "mount":
@@ -156,8 +161,7 @@ def _check_file(
     # A file:// URL is a volume's on a cluster, and a directory travels there.
     url = parameters["code_url"]
     if claims is None or not url or urls.is_directory(url):
-        at = (parameters[f"code_{each}"] for each in ("url", "revision", "directory"))
-        git.check_file(name, file, *at)
+        git.check_file(name, file, *_of_code(parameters, "url", "revision", "directory", "without"))
 
 
 def check_program(

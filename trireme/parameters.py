@@ -50,6 +50,11 @@ PARAMETERS = {
         "The repository's submodules that are checked out: all, none, or their paths with commas "
         "between them.",
     ),
+    "code_without": Described(
+        list,
+        [],
+        "Paths in a directory on this machine that are no code, as its data are: a JSON list.",
+    ),
     "requirements": Described(
         list,
         [],

@@ -169,6 +169,13 @@ def guard(
             object.__setattr__(thing, name, guarded)  # it may be a frozen dataclass
 
 
+def ends_a_command(error: Exception) -> bool:
+    """Tells whether an exception is how a command ends with Typer, which is no failure."""
+    import typer
+
+    return isinstance(error, typer.Exit | typer.Abort | typer.BadParameter)
+
+
 def _guarded(
     method: Callable[..., Any],
     name: str,
@@ -185,6 +192,8 @@ def _guarded(
         except passing:
             raise
         except Exception as error:
+            if ends_a_command(error):
+                raise
             raise TriremeError(f"{called(entry)} failed in {name}: {in_words(error)}") from error
         return found
 

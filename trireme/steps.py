@@ -72,6 +72,7 @@ def checkout(
     secret: Any = DEFAULTS["code"],
     directory: Any = "",
     submodules: Any = "all",
+    without: Any = (),
     requirements: Any = (),
     requirements_secret: Any = DEFAULTS["requirements"],
     framework: Any = "pytorch",
@@ -86,6 +87,7 @@ def checkout(
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
         submodules: The submodules that are checked out: all, none, or their paths with commas
             between them.
+        without: Paths in a directory that are no code, as its data are: a list.
         requirements: Packages that the programs of all steps find: a list of requirements, and of
             files in CODE_DIR that list them.
         requirements_secret: The Secret with their index, if there is one of that name.
@@ -97,6 +99,7 @@ def checkout(
         secret=secret,
         directory=directory,
         submodules=submodules,
+        without=_list(without),
         requirements=_list(requirements),
         requirements_secret=requirements_secret,
         framework=framework,

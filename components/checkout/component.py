@@ -15,6 +15,7 @@ def checkout(
     secret: str = "",
     directory: str = "",
     submodules: str = "all",
+    without: list[str] = [],  # noqa: B006 - kfp copies it
     requirements: list[str] = [],  # noqa: B006 - kfp copies it
     requirements_secret: str = "",
     framework: str = "pytorch",
@@ -32,6 +33,7 @@ def checkout(
         directory: A directory in the repository that becomes CODE_DIR. Empty: all of it.
         submodules: The submodules that are checked out: all, none, or their paths with commas
             between them.
+        without: Paths in a directory on this machine that are no code, as its data are.
         requirements: Packages for all steps of the run: requirements, and files in CODE_DIR that
             list them. Those of git repositories on the same server are opened with secret, too.
         requirements_secret: The name of the Secret with their index, under the keys index-url and
@@ -60,6 +62,7 @@ def checkout(
             secret=secrets.given(secret, "code"),
             directory=directory,
             submodules=submodules,
+            without=without,
         )
         with credentials.for_others(url, secrets.given(secret, "code")) as git:
             install(

@@ -212,12 +212,20 @@ def test_the_same_specification_is_known_whatever_the_metadata():
     other["metadata"] |= {"labels": {"run": "2"}, "ownerReferences": [{"uid": "1"}]}
     assert submission.spec_hash(one) == submission.spec_hash(other)
     # A launcher that has found MLflow away gives a job none of its run.
-    of_a_run = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
-    for job, names in ((one, ("A",)), (other, ("A", *of_a_run))):
+    of_a_run = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+
+    def give(job, *names):
         for role in job["spec"]["pytorchReplicaSpecs"].values():
             variables = [{"name": name, "value": "7"} for name in names]
             role["template"]["spec"]["containers"][0]["env"] = variables
+
+    give(one, "A", "MLFLOW_RUN_ID")
+    give(other, "A", *of_a_run)
     assert submission.spec_hash(one) == submission.spec_hash(other)
+    give(one, "A")
+    give(other, "A", "MLFLOW_EXPERIMENT_NAME")  # which is that of a job in no run
+    assert submission.spec_hash(one) != submission.spec_hash(other)
+    give(other, "A")
     other["spec"]["nprocPerNode"] = "2"
     assert submission.spec_hash(one) != submission.spec_hash(other)
 

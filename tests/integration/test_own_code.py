@@ -45,11 +45,12 @@ def test_a_script_is_started_in_one_line_from_where_it_lies(trireme, points, tmp
     project = tmp_path / "project"
     project.mkdir()
     (project / "train.py").write_text(PLAIN)
-    (project / ".gitignore").write_text("input/\n")
     points.rename(project / "input")
     words = ("--data", str(project / "input"), "--", "--lr", "0.01", "--tag", "a b")
     result = trireme.call("run", str(project / "train.py"), *words)
     assert result.returncode == 0, result.stderr
+    assert "input is the dataset and no code" in result.stderr
+    assert (trireme.run_directory() / "workspace/code/input").is_symlink()
     model = trireme.run_directory() / "workspace" / "model"
     assert json.loads((model / "model.json").read_text()) == {"lr": 0.01, "tag": "a b", "rows": 100}
     assert trireme.call("status").stdout.partition(":")[0].endswith("-pytorch-training")

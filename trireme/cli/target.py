@@ -253,7 +253,7 @@ def asked(
     from trireme.pipeline import program
 
     words = context.meta.get(WORDS)
-    chosen, given, job = pipelines.asked(reference, data, job, **loading)
+    chosen, given = pipelines.asked(reference, **loading)
     pairs = [f"{name}={value}" for name, value in program.named(data).items()]
     values = chosen.given([*pairs, *(param or [])], params, job, connect)
     if words is not None:

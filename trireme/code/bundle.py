@@ -7,7 +7,7 @@ with a run in MLflow. What has been fetched is the commit or is refused: git che
 import base64
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,14 +91,15 @@ def fetched(place: str, commit: str) -> Iterator[Path]:
         yield repository
 
 
-def of_directory(url: str, revision: str, has_mlflow: bool) -> Bundle:
+def of_directory(url: str, revision: str, has_mlflow: bool, without: Sequence[str] = ()) -> Bundle:
     """Returns what a directory on this machine holds: a commit of it, or all as it is now.
 
     Args:
         has_mlflow: Whether there is a server for what is too large for a ConfigMap.
+        without: Paths of it that are no code.
     """
     if snapshot.is_meant(url, revision):
-        with snapshot.taken(url) as taken:
+        with snapshot.taken(url, without) as taken:
             say(f"{url} travels {taken.in_words or 'as it is committed'}")
             return _packed(url, taken.repository, taken.commit, has_mlflow)
     snapshot.check_top(url)

@@ -7,6 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from trireme.errors import InputError
 
+KEEPERS = (".gitkeep", ".gitignore")
+"""Files that keep a folder in git."""
+
 _NOT_FOUND = re.compile(r"No such file or directory: '([^']+)'")
 
 
@@ -58,5 +61,4 @@ def advice(said: str, data: Path) -> str:
 
 def _has_files(folder: Path) -> bool:
     """Tells whether a folder has files besides those that keep it in git."""
-    kept = (".gitkeep", ".gitignore")
-    return any(file.name not in kept and not file.is_dir() for file in folder.rglob("*"))
+    return any(file.name not in KEEPERS and not file.is_dir() for file in folder.rglob("*"))

@@ -1,6 +1,8 @@
 """Check out a git repository at an exact commit."""
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -37,19 +39,31 @@ class Checkout(NamedTuple):
 
 
 def check(
-    url: str, revision: str, secret: str = "", directory: str = "", submodules: str = tree.ALL
+    url: str,
+    revision: str,
+    secret: str = "",
+    directory: str = "",
+    submodules: str = tree.ALL,
+    without: Sequence[str] = (),
 ) -> None:
     """Refuses what could not work, or what git would take for something else than it is."""
     urls.check(url)
     revisions.check(revision)
     secrets.check("code_secret", secret)
-    parts = PurePosixPath(directory).parts
-    if "\0" in directory or directory.startswith("/") or {"..", ".git"} & set(parts):
+    if not _is_inside(directory):
         raise InputError(f"code_directory {directory!r} must be a path inside the repository")
     if not all(map(str.strip, submodules.split(","))):
         raise InputError(
             f"code_submodules {submodules!r}: must be {tree.ALL}, {tree.NONE}, or the paths of "
             "submodules with commas between them"
+        )
+    for path in without:
+        if not isinstance(path, str) or not _is_inside(path) or not PurePosixPath(path).parts:
+            raise InputError(f"code_without {path!r}: must be a path inside code_url, as data is")
+    if without and not snapshot.is_meant(url, revision):
+        raise InputError(
+            "code_without is given without a directory of this machine as code_url, or with "
+            "code_revision; of a commit all is taken"
         )
     if not url:
         builtin.check(revision, directory, secret)
@@ -57,14 +71,19 @@ def check(
             raise InputError(f"code_submodules {submodules!r} is given without code_url")
 
 
-def check_here(url: str, secret: str, revision: str = "") -> None:
+def _is_inside(path: str) -> bool:
+    is_relative = "\0" not in path and not path.startswith("/")
+    return is_relative and not {"..", ".git"} & {*PurePosixPath(path).parts}
+
+
+def check_here(url: str, secret: str, revision: str = "", without: Sequence[str] = ()) -> None:
     """Refuses what is wrong as far as this machine can tell without asking a server."""
     if not url or urls.bundle(url):
         return
     if urls.is_directory(url):
         snapshot.check_top(url)
     if snapshot.is_meant(url, revision):
-        snapshot.check(url)
+        snapshot.check(url, without)
     source, name = urls.source(url), secrets.given(secret, "code")
     with repository.opened(source, name) as origin:
         if urls.is_local(source):
@@ -75,13 +94,17 @@ def check_here(url: str, secret: str, revision: str = "") -> None:
                 tree.check_links_of(must("find the commit", found).strip(), place)
 
 
-def check_file(name: str, file: str, url: str, revision: str, directory: str) -> None:
+def check_file(
+    name: str, file: str, url: str, revision: str, directory: str, without: Sequence[str] = ()
+) -> None:
     """Refuses a file that a repository does not have, as far as this machine can tell.
 
     Args:
         name: The parameter that names the file.
     """
     path = str(PurePosixPath(directory, file))
+    if any(PurePosixPath(path).is_relative_to(each) for each in without):
+        raise InputError(f"{name} {file!r} is left out of the code: code_without names it")
     if snapshot.is_meant(url, revision) and snapshot.is_left_out(url, path):
         raise InputError(f"{name} {file!r} is left out of the code: .gitignore names it")
     if not _has_file(path, url, revision):
@@ -132,6 +155,7 @@ def checkout(
     secret: str = "",
     directory: str = "",
     submodules: str = tree.ALL,
+    without: Sequence[str] = (),
 ) -> Checkout:
     """Brings a repository's working tree at a revision to a directory, with its submodules.
 
@@ -148,20 +172,22 @@ def checkout(
             machine.
         directory: A directory in the repository, which is what the caller wants of it.
         submodules: ``all``, ``none``, or the paths of those that are wanted, with commas between.
+        without: Paths of a directory that are no code.
     """
-    check(url, revision, secret, directory, submodules)
+    check(url, revision, secret, directory, submodules, without)
     if not url:
         return _bring_builtin(destination)
     source = urls.source(url)
     params = {"code_url": source, "code_revision": revision or "HEAD", "code_directory": directory}
     params |= {"code_submodules": submodules} if submodules != tree.ALL else {}
+    params |= {"code_without": json.dumps(list(without))} if without else {}
     journal.log_params({name: value for name, value in params.items() if value})
     try:
         with repository.opened(source, secret) as origin:
             if given := urls.bundle(url):
                 found, notes = _bring_bundle(given, origin, destination, submodules)
             elif snapshot.is_meant(url, revision):
-                found, notes = _bring_snapshot(url, origin, destination, submodules)
+                found, notes = _bring_snapshot(url, origin, destination, submodules, without)
             else:
                 found, notes = _bring(origin, revision, destination, submodules)
                 notes += _without_changes(source, found, destination)
@@ -229,9 +255,9 @@ def _bring_bundle(
 
 
 def _bring_snapshot(
-    url: str, origin: Origin, destination: Path, submodules: str
+    url: str, origin: Origin, destination: Path, submodules: str, without: Sequence[str]
 ) -> tuple[Found, list[str]]:
-    with snapshot.taken(url) as taken:
+    with snapshot.taken(url, without) as taken:
         found, notes = _bring(origin, taken.commit, destination, submodules, taken.repository)
         if taken.changed:
             changes = destination.with_name(f"{destination.name}.diff")

@@ -32,9 +32,10 @@ _LINE = 10_000  # bytes of a file that is one line, as a branch is
 _LARGEST = 1 << 30  # bytes of other files; monorepos have an index of some hundred million
 _MOST = 100_000  # branches and tags that are not packed
 
-_FILES = 10_000  # of a folder that is no repository; a home has more
-_NO_CODE = (".venv", "venv", "__pycache__", ".ipynb_checkpoints", "node_modules", "mlruns")
-"""Folders that nobody means as code, and that no .gitignore names where there is no repository."""
+NO_CODE = (
+    *(".venv", "venv", "__pycache__", ".ipynb_checkpoints", "node_modules", "mlruns", "wandb"),
+)
+"""Folders that nobody means as code, whether .gitignore names them or not."""
 
 
 def git_dir(directory: Path) -> Path | None:
@@ -103,6 +104,7 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
         _copy(real / name, into / name)
     for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
         _copy(common / name, into / name)
+    _leave_out(into)
     _configure(common / "config", into / "config")
     if real == directory:
         return {"GIT_DIR": str(into)}
@@ -114,28 +116,19 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
 
 def _make_empty(directory: Path, into: Path) -> dict[str, str]:
     """Makes a repository without commits for a folder that has none."""
-    number, ignored = 0, directory / ".gitignore"
-    left_out = {*_NO_CODE}
-    if ignored.is_file() and ignored.stat().st_size < _LINE:  # in full it is git's to read
-        left_out |= {
-            line.strip().strip("/") for line in ignored.read_text("utf-8", "replace").splitlines()
-        }
-    for _, folders, files in os.walk(directory):
-        folders[:] = [name for name in folders if name not in left_out]
-        number += len(files)
-        if number > _FILES:
-            raise InputError(
-                f"code_url {str(directory)!r} is not a git repository and has more than {_FILES:,} "
-                "files; give a folder with the code alone, or name its folders of data in "
-                ".gitignore"
-            )
     _check_tree(directory)
     into.parent.mkdir(parents=True, exist_ok=True)
     made = git("init", "--quiet", "--bare", "--template=", str(into), at=into.parent)
     must("make a repository", made)
     (into / "info").mkdir()
-    (into / "info/exclude").write_text("".join(f"{name}/\n" for name in _NO_CODE))
+    _leave_out(into)
     return {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
+
+
+def _leave_out(into: Path) -> None:
+    """Has git leave out what is no code, unless it knows it or a .gitignore says otherwise."""
+    with (into / "info/exclude").open("a") as file:
+        file.write("".join(f"\n{name}/" for name in NO_CODE) + "\n")
 
 
 def _unmark(directory: Path, environment: dict[str, str]) -> None:

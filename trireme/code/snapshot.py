@@ -6,12 +6,13 @@ Its repository is only read: its index, branches, objects and files stay as they
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from trireme.code import shadow
+from trireme.code import data_link, shadow
 from trireme.code import url as urls
 from trireme.code.command import git, must
 from trireme.code.tree import NO_LFS, check_targets
@@ -20,12 +21,16 @@ from trireme.errors import InputError
 from trireme.files.home import in_a_pod
 
 LIMIT = 100 << 20  # bytes of files that are not committed
+MOST = 10_000  # files of a folder that is no repository; a home has more
 
 GENERATED = b'<meta name="generator" content="Trireme">'
 PAGE_HEAD = 1 << 10  # bytes of a page that tell what it is
 
 SUBJECT = "Uncommitted changes"
 """What the commit says that holds them."""
+
+_ENVIRONMENT = "pyvenv.cfg"
+"""The file that tells that a folder is a virtual environment."""
 
 _NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """What git calls a tree without files."""
@@ -102,12 +107,18 @@ def check_top(url: str) -> None:
         )
 
 
-def check(url: str) -> None:
-    """Refuses a working tree with links out of it, or more uncommitted than anybody would copy."""
+def check(url: str, without: Sequence[str] = ()) -> None:
+    """Refuses a working tree with links out of it, or more uncommitted than anybody would copy.
+
+    Args:
+        without: Paths of it that are no code.
+    """
     directory = urls.directory(url)
+    if shadow.is_plain(directory):
+        _check_number(directory, without)
     with shadow.of(directory) as ours:
-        changes = _changes(directory, ours)
-        links = _committed_links(directory, ours)
+        changes = _changes(directory, ours, without)
+        links = _committed_links(directory, ours, without)
     check_targets(_targets(directory, {*links, *changes.changed, *changes.untracked}))
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
     if sum(sizes.values()) > LIMIT:
@@ -115,28 +126,66 @@ def check(url: str) -> None:
         raise InputError(
             f"code_url {url!r}: what is not committed there has {in_words(sum(sizes.values()))} "
             f"(the largest file is {largest}), and {in_words(LIMIT)} is the most; name data in "
-            ".gitignore, or give code_revision=HEAD for the last commit alone"
+            ".gitignore or code_without, or give code_revision=HEAD for the last commit alone"
         )
+
+
+def _check_number(directory: Path, without: Sequence[str]) -> None:
+    """Refuses a folder with more files than anybody's code has."""
+    ignored, left_out = directory / ".gitignore", {*shadow.NO_CODE}
+    if ignored.is_file() and ignored.stat().st_size < MOST:  # in full it is git's to read
+        left_out |= {
+            line.strip().strip("/") for line in ignored.read_text("utf-8", "replace").splitlines()
+        }
+    apart, number = {directory / path for path in without}, Counter[str]()
+    for place, folders, files in os.walk(directory):
+        above = Path(place)
+        if above != directory and _ENVIRONMENT in files:
+            folders.clear()
+            continue
+        folders[:] = [
+            each for each in folders if each not in left_out and above / each not in apart
+        ]
+        number[next(iter(above.relative_to(directory).parts), "")] += len(files)
+        if number.total() > MOST:
+            (most, _), *_ = number.most_common(1)
+            advice = f" or code_without, as {most}" if most else " or code_without"
+            raise InputError(
+                f"code_url {str(directory)!r} is not a git repository and has more than {MOST:,} "
+                f"files; give a folder with the code alone, or name data in .gitignore{advice}"
+            )
 
 
 def is_left_out(url: str, path: str) -> bool:
     """Whether a file of a working tree is not committed, and .gitignore names it."""
+    return _has_others(url, path, "--ignored", "--exclude-standard")
+
+
+def is_committed(url: str, path: str) -> bool:
+    """Whether git has all that is at a path of a working tree."""
+    return not _has_others(url, path)
+
+
+def _has_others(url: str, path: str, *which: str) -> bool:
     directory = urls.directory(url)
     with shadow.of(directory) as ours:
-        named = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-        found = git(*named, "--", f":(literal){path}", at=directory, environment=ours)
-    return bool(found.stdout)
+        named = ("ls-files", "-z", "--others", *which, "--", f":(literal){path}")
+        return bool(git(*named, at=directory, environment=ours).stdout)
 
 
 @contextmanager
-def taken(url: str) -> Iterator[Snapshot]:
-    """Gives a working tree as it is now, for as long as this is entered."""
-    check(url)
+def taken(url: str, without: Sequence[str] = ()) -> Iterator[Snapshot]:
+    """Gives a working tree as it is now, for as long as this is entered.
+
+    Args:
+        without: Paths of it that are no code.
+    """
+    check(url, without)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
-        yield _take(urls.directory(url), Path(folder, "git"))
+        yield _take(urls.directory(url), Path(folder, "git"), without)
 
 
-def _take(directory: Path, into: Path) -> Snapshot:
+def _take(directory: Path, into: Path, without: Sequence[str]) -> Snapshot:
     ours = shadow.make(directory, into)
 
     def run(action: str, *arguments: str, given: str = "") -> str:
@@ -145,7 +194,7 @@ def _take(directory: Path, into: Path) -> Snapshot:
         result = git(*command, at=directory, environment=ours | _IDENTITY, given=given)
         return must(action, result).rstrip("\n")
 
-    changes = _changes(directory, ours)
+    changes = _changes(directory, ours, without)
     # git add would look into submodules, with their configuration.
     compare = ("diff-files", "--ignore-submodules=dirty", "-z", "--name-only")
     gone = run("find what is gone", *compare, "--diff-filter=D")
@@ -155,6 +204,11 @@ def _take(directory: Path, into: Path) -> Snapshot:
     meant = [*({*differing} & {*changes.changed}), *changes.untracked]
     there = "".join(f"{name}\0" for name in meant)
     run("take the changes", "update-index", "--add", "--remove", "-z", "--stdin", given=there)
+    if without:
+        known = run("list them", "ls-files", "-z", "--", *_at(without)).split("\0")[:-1]
+        apart = [name for name in known if PurePosixPath(name).name not in data_link.KEEPERS]
+        given = "".join(f"{name}\0" for name in apart)
+        run("leave them out", "update-index", "--force-remove", "-z", "--stdin", given=given)
     found = git("rev-parse", "--verify", "HEAD", at=directory, environment=ours)
     head = found.stdout.strip()
     tree = run("write the tree", "write-tree")
@@ -170,24 +224,39 @@ def _take(directory: Path, into: Path) -> Snapshot:
     return Snapshot(into, commit, head, changed, *map(_shown, (changes.left_out, changes.nested)))
 
 
-def _changes(directory: Path, environment: dict[str, str]) -> _Changes:
+def _at(paths: Sequence[str], magic: str = "literal") -> list[str]:
+    """Returns what git takes for paths, as they are written."""
+    return [f":({magic}){PurePosixPath(path)}" for path in paths]
+
+
+def _but(without: Sequence[str]) -> list[str]:
+    """Returns arguments with which git lists all but some paths."""
+    return ["--", ".", *_at(without, "exclude,literal")] if without else []
+
+
+def _changes(directory: Path, environment: dict[str, str], without: Sequence[str] = ()) -> _Changes:
     def listed(*which: str) -> list[str]:
-        command = ("ls-files", "-z", *which, "--exclude-standard")
+        command = ("ls-files", "-z", *which, "--exclude-standard", *_but(without))
         result = git(*command, at=directory, environment=environment)
         return sorted(set(must("list what is not committed", result).split("\0")[:-1]))
 
     # A repository in the working tree that is no submodule of it ends with a slash.
     others = listed("--others")
     nested = [name for name in others if name.endswith("/")]
-    untracked = [name for name in others if not name.endswith("/")]
+    files = [name for name in others if not name.endswith("/")]
+    homes = {PurePosixPath(name).parent for name in files if name.endswith(f"/{_ENVIRONMENT}")}
+    untracked = [name for name in files if homes.isdisjoint(PurePosixPath(name).parents)]
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
     meant = [name for name in untracked if name not in secret and not _is_page(directory / name)]
     return _Changes(listed("--modified"), meant, secret, nested)
 
 
-def _committed_links(directory: Path, environment: dict[str, str]) -> list[str]:
+def _committed_links(
+    directory: Path, environment: dict[str, str], without: Sequence[str]
+) -> list[str]:
     """Returns the links that git has of a working tree."""
-    result = git("ls-files", "-z", "--stage", at=directory, environment=environment)
+    command = ("ls-files", "-z", "--stage", *_but(without))
+    result = git(*command, at=directory, environment=environment)
     lines = must("list the links", result).split("\0")[:-1]
     return [line.partition("\t")[2] for line in lines if line.startswith("120000 ")]
 

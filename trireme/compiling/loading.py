@@ -17,6 +17,7 @@ from trireme.data import volumes
 from trireme.errors import InputError
 from trireme.packages.use import AGAIN
 from trireme.pipeline import catalog, packages
+from trireme.pipeline.code_and_data import apart
 from trireme.pipeline.pipeline import Pipeline
 from trireme.pipeline.program import program_of
 
@@ -72,25 +73,21 @@ def loaded(
     return [replace(pipeline, at_once=parallelism) for pipeline in shaped]
 
 
-def asked(
-    reference: Any, data: str, job: dict[str, Any], **options: Any
-) -> tuple[Pipeline, dict[str, Any], dict[str, Any]]:
-    """Returns the pipeline that a person wants, the values that it is given, and the job's fields.
+def asked(reference: Any, **options: Any) -> tuple[Pipeline, dict[str, Any]]:
+    """Returns the pipeline that a person wants, and the values that it is given.
 
     A training program is a pipeline with its folder as the code.
 
     Args:
         reference: As ``catalog.load`` takes it, or the file of a program.
-        data: The dataset; empty for none that is named.
-        job: Fields of the training job that a person has given.
         options: As ``loaded`` takes them.
     """
     values: dict[str, Any] = {}
     is_named = isinstance(reference, str | os.PathLike)
-    if is_named and (program := program_of(os.fspath(reference), data)):
-        reference, values, job = program.pipeline, program.parameters, program.job | job
+    if is_named and (program := program_of(os.fspath(reference))):
+        reference, values = program.pipeline, program.parameters
     (chosen,) = loaded([reference], **options)
-    return chosen, values, job
+    return chosen, values
 
 
 def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:
@@ -112,7 +109,7 @@ def ready(
     A directory with code, which a cluster does not have, becomes a bundle that a run takes along.
     """
     if place.is_here:
-        return pipeline, pipeline.complete(given)
+        return pipeline, pipeline.complete(given | apart(given, pipeline.parameters))
     values = pipeline.complete(given, set(pipeline.claims))  # of a directory also what is in it
     has = pipeline.graph.variables
     # Else they may mean something else, or what is installed is known.
@@ -124,9 +121,14 @@ def ready(
         urls.check(url)
         at = os.environ.get("MLFLOW_TRACKING_URI", "")
         code = bundle.of_directory(
-            url, given.get("code_revision", ""), at.startswith(("http://", "https://"))
+            url,
+            given.get("code_revision", ""),
+            at.startswith(("http://", "https://")),
+            given.get("code_without", ()),
         )
         pipeline, values["code_url"] = replace(pipeline, bundle=code), code.url
         if "code_revision" in pipeline.parameters:
             values["code_revision"] = code.commit
+        if "code_without" in pipeline.parameters:
+            values["code_without"] = []
     return pipeline, values

@@ -38,7 +38,7 @@ from trireme.runner.failed_replica import TAIL
 from trireme.runner.inputs import BASE_MODEL
 from trireme.text import json_values
 from trireme.text.variables import expand
-from trireme.tracking import environment
+from trireme.tracking import environment, runs
 
 PICTURES = (".png", ".svg")
 
@@ -72,7 +72,7 @@ def run(
         variables[name] = expand(text, os.environ | variables)
     with tempfile.TemporaryDirectory() as elsewhere:
         if tracked:
-            tracking = environment.variables()
+            tracking = runs.variables_of_a_program()
         else:
             tracking = dict.fromkeys(environment.VARIABLES, "")
             tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"

@@ -106,7 +106,8 @@ def _training(workspace: Path) -> dict[str, str]:
         seconds = said.get("replica_seconds", 0)
         found["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
     found |= _spent(workspace, said.get("currency", ""))
-    if rates := journal.curves(workspace, "train").get(RATE):
+    if told := journal.curves(workspace, "train").get(RATE):
+        _, rates = told
         rate = statistics.median(rates.values())
         each = rate / max(said.get("world_size", 1), 1)
         found["Throughput"] = f"{rate:,.0f} samples/s, {each:,.0f} in each process"
@@ -151,14 +152,13 @@ def _run() -> dict[str, str]:
 def _charts(evaluation: Evaluation | None, workspace: Path) -> list[tuple[str, Markup]]:
     """Returns titles and pictures."""
     charts = []
-    told = journal.curves(workspace, "train")
-    lines = {
-        name: ([float(step) for step in values], [*values.values()])
-        for name, values in told.items()
-        if len(values) > 1 and name != RATE
-    }
-    if lines:
-        charts.append(Chart("Training", "step", "", dict(list(lines.items())[:LINES])))
+    lines: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    for name, (unit, values) in journal.curves(workspace, "train").items():
+        if len(values) > 1 and name != RATE:
+            at = [float(step) for step in values]
+            lines.setdefault(unit, {})[name] = (at, [*values.values()])
+    for unit, of_unit in lines.items():
+        charts.append(Chart("Training", unit, "", dict(list(of_unit.items())[:LINES])))
     if evaluation and evaluation.chart:
         charts.append(evaluation.chart)
     return [(chart.title, Markup(plots.draw(chart))) for chart in charts]

@@ -23,11 +23,16 @@ EVERY = 10.0  # seconds between two times that values are passed on
 
 
 class Point(NamedTuple):
-    """A value of a metric: the step that it is of, and when it came, in ms since the epoch."""
+    """A value of a metric: the step that it is of, and when it came, in ms since the epoch.
+
+    Attributes:
+        unit: What the step counts: ``step``, ``sample`` or ``epoch``.
+    """
 
     step: int
     value: float
     at: int
+    unit: str = "step"
 
 
 class _Allowance:
@@ -162,11 +167,12 @@ class Curves(Observer):
             self._counts[name] = self._counts.get(name, 0) + 1
             step = self._counts[name] if reading.step is None else reading.step
             self.last[name] = value
+            point = Point(step, value, at, reading.unit)
             if self._allowances[name].takes(now):
-                self._new.setdefault(name, []).append(Point(step, value, at))
+                self._new.setdefault(name, []).append(point)
                 self._left_out.pop(name, None)
             else:
-                self._left_out[name] = Point(step, value, at)
+                self._left_out[name] = point
 
     def _pass_on(self) -> None:
         with self._one_at_a_time:

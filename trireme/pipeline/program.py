@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trireme.code import shadow, snapshot
-from trireme.code import url as urls
+from trireme.code import shadow
 from trireme.data.uri import NONE
 
 _PIPELINES_OF_THEIR_OWN = {"transformers", "diffusers", "optimum", "sklearn", "spacy"}
@@ -21,23 +20,17 @@ class Program(NamedTuple):
     Attributes:
         pipeline: The pipeline that trains with it.
         parameters: What that is given.
-        job: Fields of the training job.
     """
 
     pipeline: str
     parameters: dict[str, Any]
-    job: dict[str, str]
 
 
-def program_of(reference: str, data: str = "") -> Program | None:
+def program_of(reference: str) -> Program | None:
     """Returns how a program is run; None for what is no Python file, or one that holds pipelines.
 
     Its code is the folder where a person stands, if the program is below it, so that paths in its
-    arguments mean what they mean to ``python FILE``; else the program's own folder. Data that
-    .gitignore keeps out of the code are shown to it where they lie.
-
-    Args:
-        data: The dataset, a folder of this machine or any other.
+    arguments mean what they mean to ``python FILE``; else the program's own folder.
     """
     file = Path(reference).resolve()
     try:
@@ -55,7 +48,7 @@ def program_of(reference: str, data: str = "") -> Program | None:
         "dataset_uri": NONE,
     }
     pipeline = "tensorflow-training" if _is_tensorflow(file) else "pytorch-training"
-    return Program(pipeline, parameters, _data_at(folder, data))
+    return Program(pipeline, parameters)
 
 
 def named(data: str) -> dict[str, str]:
@@ -86,15 +79,6 @@ def _folder(file: Path) -> Path:
     is_one_repository = shadow.top(here) == shadow.top(file.parent)
     is_project = shadow.top(here) is not None and is_one_repository
     return here if is_below and is_project else file.parent
-
-
-def _data_at(folder: Path, data: str) -> dict[str, str]:
-    place = Path(data).expanduser().resolve() if urls.is_directory(data) else folder
-    if place == folder or not place.is_relative_to(folder):
-        return {}
-    top = shadow.top(folder) or folder
-    is_kept_out = snapshot.is_left_out(str(top), place.relative_to(top).as_posix())
-    return {"data_at": place.relative_to(folder).as_posix()} if is_kept_out else {}
 
 
 def _is_tensorflow(file: Path) -> bool:

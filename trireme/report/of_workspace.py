@@ -73,11 +73,12 @@ def _step(workspace: Path, name: str) -> StepPicture:
             found.last_lines = str(record["error"].get("detail", ""))
         if Path(record.get("artifact", "")).name == timeline.NAME:
             folder = Path(record["artifact"]).parent
-    for called, values in journal.curves(workspace, name).items():
+    for called, (unit, values) in journal.curves(workspace, name).items():
         *_, last = values.values()
         found.metrics = numbers({called: last}) | found.metrics
         if len(values) > 1 and any(map(math.isfinite, values.values())):
-            found.told[called] = Curve([float(step) for step in values], [*values.values()])
+            at = [float(step) for step in values]
+            found.told[called] = Curve(at, [*values.values()], unit)
     if folder and folder.is_dir():
         describe_training(found, folder)
     return found

@@ -4,7 +4,7 @@ import ast
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -366,19 +366,22 @@ def _between(values: dict[str, float], words: Callable[[float], str]) -> str:
 
 def _charts(picture: Picture) -> Charts:
     """Returns the curves, those of one metric in one chart."""
-    by_name: dict[str, dict[str, Curve]] = defaultdict(dict)
+    by_name: dict[tuple[str, str], dict[str, Curve]] = defaultdict(dict)
     steps = [step for step in picture.steps.values() if step.curves or step.told]
     lines = {step.name: number for number, step in enumerate(steps[: curves.LINES])}
     for step in steps[: curves.LINES]:
         for name, curve in (step.told | step.curves).items():
-            by_name[name][step.name] = curve
+            told = step.told.get(name, curve)
+            # MLflow does not know what steps count.
+            across = told.across if told.at == curve.at else curve.across
+            by_name[name, across][step.name] = replace(curve, across=across)
     found = [
         Chart(
             name,
             curves.last(next(iter(several.values()))) if len(several) == 1 else "",
             curves.draw(name, several, lines),
         )
-        for name, several in list(by_name.items())[:CHARTS]
+        for (name, _), several in list(by_name.items())[:CHARTS]
     ]
     key = [(name, *curves.style_of(number)) for name, number in lines.items()]
     more_steps = len(steps) - len(lines)

@@ -108,7 +108,9 @@ class RunOfJob:
             start: MODEL_DIR of an earlier training to start from; empty for none.
         """
         folders = {WARM_START: start, BASE_MODEL: base_model.folder(workspace)}
-        env = environment.variables() | {name: at for name, at in folders.items() if at}
+        from trireme.tracking import runs
+
+        env = runs.variables_of_a_program() | {name: at for name, at in folders.items() if at}
         return cls(
             workspace=workspace,
             code=code,

@@ -95,11 +95,10 @@ def run(
         )
     variables = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     job = {name: value for name, value in variables.items() if value}
-    data = os.fspath(data)
-    chosen, values, job = asked(pipeline, data, job, parallelism=parallelism, **clustered)
+    chosen, values = asked(pipeline, parallelism=parallelism, **clustered)
     given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
     connect = None if place.is_here else place.cluster
-    values |= chosen.accept(program.named(data) | given, connect)
+    values |= chosen.accept(program.named(os.fspath(data)) | given, connect)
     chosen, arguments = ready(chosen, chosen.with_job(values, job), place)
     started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:

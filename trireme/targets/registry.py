@@ -220,6 +220,8 @@ def _opened(point: "EntryPoint", options: dict[str, str]) -> "Target":
     except TriremeError:
         raise
     except Exception as error:
+        if plugins.ends_a_command(error):
+            raise
         raise InputError(f"{whose}: {where} cannot be opened: {plugins.in_words(error)}") from error
     plugins.guard(target, Target, point, dict.fromkeys(("run", "resume"), _STATUS))
     return target

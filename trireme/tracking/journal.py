@@ -29,7 +29,8 @@ Each line is an object with one key, and the time:
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -176,34 +177,61 @@ def log_metrics(metrics: Mapping[str, float]) -> None:
     _append({"metrics": _kept(values.numbers, metrics, "log_metrics")})
 
 
-def log_points(points: Mapping[str, Sequence[Point]]) -> None:
+def log_points(points: Mapping[str, Sequence[Point | tuple[int, float, int, str]]]) -> None:
     """Records metrics that this step's program has told, each with its step and its time.
+
+    What a step counts may come after them, if it is not ``step``: ``sample`` or ``epoch``.
 
     What the program logs to MLflow itself is not logged there once more.
     """
     _append({"points": points})
 
 
-def points_in(record: dict[str, Any]) -> Iterator[tuple[str, Point]]:
-    """Yields the values in a record of ``log_points``; a step's own program may have damaged it."""
+def points_in(record: dict[str, Any], units: Mapping[str, str]) -> Iterator[tuple[str, Point]]:
+    """Yields the values in a record of ``log_points`` whose steps count what ``units`` says."""
+    for name, point, unit in _points(record):
+        if unit == units[name]:
+            yield name, point
+
+
+def units(records: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Returns what the steps of each metric in records count: what they do of most of its values.
+
+    A program may tell a metric by the step and by the epoch, which are no points of one curve.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for record in records:
+        for name, _, unit in _points(record):
+            counts.setdefault(name, Counter())[unit] += 1
+    return {
+        name: max(of, key=lambda unit: (of[unit], unit != "epoch")) for name, of in counts.items()
+    }
+
+
+def _points(record: dict[str, Any]) -> Iterator[tuple[str, Point, str]]:
+    """Yields names, values and units of a record, which a step's own program may have damaged."""
     for name, points in record.get("points", {}).items():
         for point in points if isinstance(points, list) else ():
             try:
-                step, value, at = point
+                step, value, at, *unit = point
                 known = int(step), float(value), int(at)
             except (ValueError, TypeError, OverflowError):
                 continue
             if abs(known[0]) <= LARGEST and 0 <= known[2] <= LARGEST:
-                yield name, known
+                yield name, known, str(unit[0]) if unit else "step"
 
 
-def curves(workspace: Path, step: str) -> dict[str, dict[int, float]]:
-    """Returns the metrics that a step's program has told: values by step, the last of each."""
-    found: dict[str, dict[int, float]] = {}
-    for record in read(workspace, step):
-        for name, (at_step, value, _) in points_in(record):
+def curves(workspace: Path, step: str) -> dict[str, tuple[str, dict[int, float]]]:
+    """Returns the metrics that a step's program has told, each by what.
+
+    That is what its steps count, and with it values by step, the last of each.
+    """
+    records = read(workspace, step)
+    by, found = units(records), dict[str, dict[int, float]]()
+    for record in records:
+        for name, (at_step, value, _) in points_in(record, by):
             found.setdefault(name, {})[at_step] = value
-    return {name: dict(sorted(values.items())) for name, values in found.items()}
+    return {name: (by[name], dict(sorted(values.items()))) for name, values in found.items()}
 
 
 def log_tags(tags: dict[str, str]) -> None:

@@ -17,9 +17,9 @@ from trireme.errors import TrackingUnavailable
 from trireme.files.home import TRACKER
 from trireme.files.whole_file import NO_LINKS
 from trireme.text.say import say
-from trireme.tracking import journal, machine, on_kubeflow
+from trireme.tracking import environment, journal, machine, on_kubeflow
 from trireme.tracking.batch import log
-from trireme.tracking.client import PARENT, client, once, patiently
+from trireme.tracking.client import HURRY, PARENT, client, once, patiently
 from trireme.tracking.store import reason_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ PARAMETERS, TEXTS = "TRIREME_PARAMETERS", "TRIREME_TEXTS"
 """Variables of a step that opens its run itself: names of the pipeline and of the run; the
 pipeline's parameters as people fill them in on Argo, a JSON object; and the names of those that are
 texts. These are texts as they are, or where they begin with a quote JSON, as all others are."""
+
+NAME = "MLFLOW_EXPERIMENT_NAME"
+"""The variable with which programs such as ultralytics' call ``mlflow.set_experiment``."""
 
 OF_NO_NAME = "pipeline"
 """The pipeline of a run that does not say which it is."""
@@ -162,8 +165,27 @@ def open_step(step: str, workspace: Path) -> bool:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")
         return False
     os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
-    os.environ["MLFLOW_EXPERIMENT_NAME"] = experiment
+    os.environ[NAME] = experiment
     return True
+
+
+def variables_of_a_program() -> dict[str, str]:
+    """Returns the variables that lead a step's program to its run, with the experiment's name.
+
+    Kubeflow Pipelines' plugin leaves that out. A server that is away keeps no program from running.
+    """
+    found = environment.variables()
+    number = found.get("MLFLOW_EXPERIMENT_ID", "")
+    if not number or NAME in found:
+        return found
+    from mlflow import MlflowClient
+
+    try:
+        name = patiently(lambda: MlflowClient().get_experiment(number).name, HURRY)
+    except (TrackingUnavailable, client.refusal) as error:
+        say(f"warning: the program does not have {NAME}: {reason_of(error)}")
+        return found
+    return found | {NAME: name}
 
 
 def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:

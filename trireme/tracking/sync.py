@@ -2,8 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
@@ -22,13 +24,14 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-TAG_LIMIT = 4000  # characters of a failure's last lines; MLflow takes 8,000
+TAG_LIMIT = 4000  # characters of a tag; MLflow takes 8,000, and cuts the rest
 
 _ALONE = {"artifact", "unsent", "dataset", "model"}
 """Records that lead to calls of their own."""
 
 READ = "metrics.read"
-"""The tag of a training's run that names the metrics that its program has not logged itself."""
+"""The tag of a training's run that names the metrics that its program has not logged itself; where
+they are too many for one tag, those after it are called ``metrics.read.2`` and so on."""
 
 PROGRESS = "progress"
 """The tag of a training's run that tells how far it is."""
@@ -79,7 +82,7 @@ def sync(
     mark = journal.synced_path(workspace, step)
     done = _marked(mark)
     records = journal.read(workspace, step)
-    new, kept_out = records[done:], None
+    new, kept_out, units = records[done:], None, dict[str, str]()
     batch = Batch()
     for number, record in enumerate(new, start=done + 1):
         if record.keys() & _ALONE:
@@ -90,8 +93,9 @@ def sync(
             continue
         if "points" in record:
             if kept_out is None:
-                kept_out = _logged_otherwise(run.step_id, records)
-            points = journal.points_in(record)
+                units = journal.units(records)
+                kept_out = _logged_otherwise(run.step_id, records, units)
+            points = journal.points_in(record, units)
             batch.add_points(run.step_id, (each for each in points if each[0] not in kept_out))
         else:
             _add(record, run, batch)
@@ -106,23 +110,48 @@ def sync(
         write_whole(mark, str(done + len(new)))
 
 
-def _logged_otherwise(run_id: str, records: list[dict[str, Any]]) -> set[str]:
+def _logged_otherwise(run_id: str, records: list[dict[str, Any]], told: Iterable[str]) -> set[str]:
     """Returns which metrics a step's run has, or gets, that are not those read of its program.
 
     The program has ended, so it has logged all that it logs itself.
+
+    Args:
+        told: Those that were read.
     """
     data = client.get_run(run_id).data
-    read_before = data.tags.get(READ, "").split(", ")
-    others = data.metrics.keys() - read_before
+    read_before = _read_before(data.tags)
+    others = data.metrics.keys() - read_before.keys()
     others |= {
         name for each in records for kind in ("metrics", "headline") for name in each.get(kind, {})
     }
-    told = dict.fromkeys(name for each in records for name, _ in journal.points_in(each))
     kept_out = {name for name in told if accepted(name) in others}
     # Told before they are there: else this would take them for the program's own another time.
-    if read := ", ".join(accepted(name) for name in told if name not in kept_out):
-        log(run_id, tags={READ: read})
+    read = dict.fromkeys(accepted(name) for name in told if name not in kept_out)
+    if read.keys() - read_before.keys():
+        log(run_id, tags=_naming([*(read_before | read)]))
     return kept_out
+
+
+def _read_before(tags: dict[str, str]) -> dict[str, None]:
+    """Returns the names in the tags that ``_naming`` makes, in their order."""
+    there = takewhile(tags.__contains__, map(_tag, count(1)))
+    return dict.fromkeys(name for tag in there for name in tags[tag].split(", "))
+
+
+def _naming(names: list[str]) -> dict[str, str]:
+    """Returns tags that name metrics, none of them longer than MLflow keeps whole."""
+    tags = {_tag(1): names[0]}
+    for name in names[1:]:
+        last, more = _tag(len(tags)), f", {name}"
+        if len(tags[last]) + len(more) > TAG_LIMIT:
+            tags[_tag(len(tags) + 1)] = name
+        else:
+            tags[last] += more
+    return tags
+
+
+def _tag(number: int) -> str:
+    return READ if number == 1 else f"{READ}.{number}"
 
 
 def bring_progress(workspace: Path, step: str, run_id: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trireme.code import bundle, shadow, snapshot
+from trireme.code import bundle, snapshot
 from trireme.code.git import check_file, check_here, checkout
 from trireme.compiling import loading
 from trireme.errors import InputError
@@ -274,15 +274,85 @@ def test_a_folder_that_is_no_repository_is_taken_too(plain, destination):
 
 
 def test_a_folder_of_more_than_code_is_refused(plain, monkeypatch):
-    monkeypatch.setattr(shadow, "_FILES", 4)
+    monkeypatch.setattr(snapshot, "MOST", 20)
     check_here(str(plain), "", "")
-    (plain / "data").mkdir()
-    (plain / "data" / "a.bin").touch()
+    (plain / "data/a").mkdir(parents=True)
+    for number in range(20):
+        (plain / f"data/a/{number}.bin").touch()
     (plain / ".gitignore").write_text("*.log\n/data/\n")
     check_here(str(plain), "", "")
     (plain / ".gitignore").write_text("*.log\n")
-    with pytest.raises(InputError, match="is not a git repository and has more than 4 files; give"):
+    told = "is not a git repository and has more than 20 files; .* or code_without, as data"
+    with pytest.raises(InputError, match=told):
         check_here(str(plain), "", "")
+    check_here(str(plain), "", "", ["./data/a/"])
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_folders_of_tools_are_no_code(repository, plain, destination, is_plain, monkeypatch):
+    at = plain if is_plain else repository.directory
+    before = {".gitignore", "sub/net.py", "train.py"} if is_plain else {"file.txt"}
+    for name in ("wandb/a", "sub/node_modules/a/b", "mine/pyvenv.cfg", "mine/lib/a.py", "new.py"):
+        (at / name).parent.mkdir(parents=True, exist_ok=True)
+        (at / name).write_text(name)
+    monkeypatch.setattr(snapshot, "MOST", 5)
+    checkout(str(at), "", destination)
+    assert {*files(destination)} == before | {"new.py"}
+
+
+def test_a_folder_that_is_itself_a_virtual_environment_has_code(plain, destination):
+    (plain / "pyvenv.cfg").touch()
+    checkout(str(plain), "", destination)
+    assert "train.py" in files(destination)
+
+
+def test_what_is_no_code_is_left_out_of_a_folder(plain, destination):
+    check_here(str(plain), "", "", ["sub"])
+    with pytest.raises(InputError, match=r"'sub/net\.py' is left out of the code: code_without"):
+        check_file("entrypoint", "sub/net.py", str(plain), "", "", ["sub"])
+    found = checkout(str(plain), "", destination, without=["sub"])
+    assert files(destination) == [".gitignore", "train.py"]
+    sent = bundle.of_directory(str(plain), "", False, ["sub"])
+    assert sent.commit == found.commit
+
+
+def test_what_is_no_code_is_left_out_of_a_repository(repository, destination, capsys):
+    at = repository.directory
+    (at / "data").mkdir()
+    for name in ("data/.gitkeep", "data/README.md", "*x*"):
+        (at / name).write_text(name)
+    repository.commit("three")
+    before = repository.git("rev-parse", "HEAD")
+    (at / "data/train.csv").write_text("new")
+    (at / "link").symlink_to("/mnt/data")
+    checkout(str(at), "", destination, without=["data", "link"])
+    assert files(destination) == ["*x*", "data/.gitkeep", "file.txt"]
+    assert repository.git("rev-parse", "HEAD") == before
+    assert (at / "data/README.md").is_file()
+
+
+def test_a_folder_that_only_git_keeps_is_left_out_without_a_change(repository, destination):
+    at = repository.directory
+    (at / "data").mkdir()
+    (at / "data/.gitkeep").touch()
+    commit = repository.commit("three")
+    (at / "data/train.csv").write_text("new")
+    assert checkout(str(at), "", destination, without=["data"]).commit == commit
+
+
+@pytest.mark.parametrize(
+    ("path", "revision", "told"),
+    [
+        ("../x", "", r"code_without '\.\./x': must be a path inside"),
+        ("/x", "", "code_without '/x': must be a path inside"),
+        (".", "", r"code_without '\.': must be a path inside"),
+        (1, "", "code_without 1: must be a path inside"),
+        ("data", "main", "code_without is given without a directory"),
+    ],
+)
+def test_what_is_no_code_is_a_path_in_a_folder(repository, destination, path, revision, told):
+    with pytest.raises(InputError, match=told):
+        checkout(str(repository.directory), revision, destination, without=[path])
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(repository, monkeypatch):

@@ -493,3 +493,14 @@ def test_the_step_shows_figures_in_kubeflow_and_keeps_its_report(tmp_path, code,
     ]
     kept = (tmp_path / "workspace" / "report.html").read_text()
     assert (tmp_path / "outputs" / "report").read_text() == kept
+
+
+def test_curves_of_the_training_are_by_what_their_steps_count(tmp_path):
+    with journal.opened(tmp_path, "train"):
+        loss = [(100, 3.0, 0, "step"), (200, 2.0, 0, "step")]
+        journal.log_points({"loss": loss, "val_loss": [(n, n, 0, "epoch") for n in (1, 2)]})
+    pictures = report._charts(None, tmp_path)
+    assert [re.findall("(?:val_)?loss by \\w+", picture) for _, picture in pictures] == [
+        ["loss by step"],
+        ["val_loss by epoch"],
+    ]

@@ -13,13 +13,14 @@ class Kept:
     """What is kept of the lines of a program, at a time that stands still."""
 
     def __init__(self, monkeypatch):
-        self.now, self.points = 100.0, {}
+        self.now, self.points, self.units = 100.0, {}, {}
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         self.curves = Curves("worker-0", self.keep)
 
     def keep(self, new):
         for name, points in new.items():
-            self.points.setdefault(name, []).extend((step, value) for step, value, _ in points)
+            self.points.setdefault(name, []).extend((each.step, each.value) for each in points)
+            self.units.setdefault(name, []).extend(each.unit for each in points)
 
     def lines(self, *lines):
         self.curves.lines("worker-0", "\n".join(lines))
@@ -46,6 +47,14 @@ def test_metrics_are_passed_on_now_and_then_and_at_the_end(kept):
     kept.lines("loss 1")
     assert kept.end()["loss"][-1] == (25, 1.0)
     assert kept.curves.last == {"loss": 1.0, "acc": 0.5}
+
+
+def test_it_is_known_what_steps_count(kept):
+    kept.lines("epoch 1 loss 3", "Train Epoch: 2 [640/6400 (10%)]\tLoss: 2", "Epoch 2: loss 1")
+    kept.lines("step 7 acc 0.5")
+    kept.end()
+    assert kept.points == {"loss": [(1, 3.0), (7040, 2.0), (12800, 1.0)], "acc": [(7, 0.5)]}
+    assert kept.units == {"loss": ["epoch", "sample", "sample"], "acc": ["step"]}
 
 
 def test_values_without_a_step_are_counted(kept):

@@ -45,18 +45,6 @@ def test_in_a_repository_paths_mean_what_they_mean_where_one_stands(folder, monk
     assert code("project/team/model/train.py") == (str(folder), "team/model", "train.py")
 
 
-def test_data_that_git_ignores_are_shown_where_they_lie(folder, monkeypatch):
-    write(folder, "train.py")
-    write(folder, "input/flowers/a.csv")
-    write(folder, "sample/a.csv")
-    write(folder, ".gitignore", "input/\n")
-    assert program_of("train.py", "./input/flowers").job == {"data_at": "input/flowers"}
-    for data in ("sample", ".", "..", "@flowers", "s3://bucket/input", ""):
-        assert program_of("train.py", data).job == {}
-    subprocess.run(["git", "init", "--quiet"], check=True)
-    assert program_of("train.py", "input/flowers").job == {"data_at": "input/flowers"}
-
-
 @pytest.mark.parametrize(
     ("text", "pipeline"),
     [

@@ -2,8 +2,12 @@
 
 import json
 from functools import partial
+from importlib.metadata import EntryPoint
 
 import pytest
+import typer
+
+from trireme import plugins
 
 SEVERAL = """
 import json, sys
@@ -160,3 +164,27 @@ def test_a_data_source_and_observers_that_fail_are_one_sentence(trireme_with_bot
 def test_a_command_that_is_none_is_one_sentence(trireme_with_both):
     _, told = trireme_with_both("zero", status=2)
     assert "command zero of shoddy is no command: " in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        typer.Exit(3),
+        typer.Abort(),
+        typer.BadParameter("must be a room"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        BrokenPipeError(),
+    ],
+    ids=repr,
+)
+def test_a_method_may_end_the_command(ended):
+    class Place:
+        def look(self):
+            raise ended
+
+    place = Place()
+    plugins.guard(place, Place, EntryPoint("place", "acme:Place", plugins.TARGETS), {})
+    with pytest.raises(type(ended)) as raised:
+        place.look()
+    assert raised.value is ended

@@ -298,6 +298,21 @@ def test_what_is_read_of_a_program_is_drawn_and_what_it_logs_itself_wins(tmp_pat
     assert [(chart.name, chart.last) for chart in charts] == [("loss", "7"), ("b", "1")]
 
 
+def test_a_curve_has_points_of_one_kind_and_says_which(tmp_path):
+    with journal.opened(tmp_path, "train"):
+        loss = [(1, 9.0, 0, "epoch"), (100, 3.0, 0, "step"), (200, 2.0, 0, "step")]
+        journal.log_points({"loss": loss, "val_loss": [(n, n, 0, "epoch") for n in (1, 2)]})
+    (step,) = of_workspace.read(tmp_path)
+    assert step.told == {
+        "loss": Curve([100, 200], [3, 2], "step"),
+        "val_loss": Curve([1, 2], [1, 2], "epoch"),
+    }
+    # As MLflow has them.
+    step.curves = {"val_loss": Curve([1, 2], [1, 2]), "loss": Curve([1, 2], [1, 2])}
+    texts = shown(a_picture(curves=step.curves, told=step.told)).texts
+    assert "epoch 1" in texts and "step 1" in texts
+
+
 def test_the_folder_of_a_run_is_read_while_a_step_is_under_way(tmp_path, job, replicas):
     logs = tmp_path / "trials" / "003" / "steps" / "train"
     logs.mkdir(parents=True)

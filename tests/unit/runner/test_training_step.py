@@ -375,8 +375,8 @@ def test_what_a_program_prints_of_metrics_is_recorded(train, workspace):
     with journal.opened(workspace, "train"):
         train(program)
     assert journal.curves(workspace, "train") == {
-        "loss": {1: 1.0, 2: 0.5, 3: 1 / 3},
-        "test_accuracy": {3: 0.975},
+        "loss": ("epoch", {1: 1.0, 2: 0.5, 3: 1 / 3}),
+        "test_accuracy": ("epoch", {3: 0.975}),
     }
     totals = [record["total"] for record in journal.read(workspace, "train") if "total" in record]
     assert {"train.loss": 1 / 3, "train.test_accuracy": 0.975} in totals

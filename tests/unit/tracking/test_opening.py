@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from trireme.errors import Cancelled, PodLost, StepFailed, TrackingUnavailable
 from trireme.files import workspace
 from trireme.finish.finish import finish
+from trireme.runner.job_of_run import RunOfJob
 from trireme.tracked_step import step
 from trireme.tracking import abandoned_runs, environment, journal
 from trireme.tracking import runs as tracked_runs
@@ -147,6 +148,21 @@ def test_each_trial_of_one_process_has_a_run_of_its_own(argo, tmp_path, monkeypa
     assert {run.info.status for run in trials} == {"FINISHED"}
     (parent,) = {run.data.tags["mlflow.parentRunId"] for run in trials}
     assert parent == (above or by_name["pytorch-training-x7k2p"].info.run_id)
+
+
+def test_a_program_has_the_experiments_name_where_kubeflow_leaves_it_out(
+    argo, tmp_path, monkeypatch, capsys
+):
+    number = argo.create_experiment("mine")
+    assert tracked_runs.variables_of_a_program().keys() == {"MLFLOW_TRACKING_URI"}
+    monkeypatch.setenv("MLFLOW_RUN_ID", argo.create_run(number).info.run_id)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", number)
+    assert RunOfJob.of_step(tmp_path, "", "").env["MLFLOW_EXPERIMENT_NAME"] == "mine"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "1234")
+    assert "MLFLOW_EXPERIMENT_NAME" not in tracked_runs.variables_of_a_program()
+    assert "the program does not have MLFLOW_EXPERIMENT_NAME" in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    assert tracked_runs.variables_of_a_program()["MLFLOW_EXPERIMENT_NAME"] == "theirs"
 
 
 def test_a_trial_without_a_run_of_its_own_does_not_take_that_of_all(

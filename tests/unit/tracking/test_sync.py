@@ -171,6 +171,40 @@ def test_a_training_that_is_tried_again_goes_on_with_what_was_read_before(client
     assert points(client, run, "loss") == [(1, 3.0, 1000), (2, 3.0, 2000)]
 
 
+def test_what_was_read_before_is_known_whatever_was_read_last(client, run, workspace):
+    for step, name in enumerate(("loss", "accuracy", "loss")):
+        with journal.opened(workspace, "train"):
+            journal.log_points({name: [(step, 3.0, 1000 + step)]})
+        sync(workspace, "train", run)
+    assert points(client, run, "loss") == [(0, 3.0, 1000), (2, 3.0, 1002)]
+    assert client.get_run(run.step_id).data.tags["metrics.read"] == "loss, accuracy"
+
+
+def test_what_was_read_before_is_known_however_much_it_is(client, run, workspace):
+    names = [f"{number}-{'x' * 96}" for number in range(200)]
+    for step in (1, 2):
+        with journal.opened(workspace, "train"):
+            journal.log_points({name: [(step, 3.0, 1000 * step)] for name in names})
+        sync(workspace, "train", run)
+    for name in (names[0], names[-1]):
+        assert points(client, run, name) == [(1, 3.0, 1000), (2, 3.0, 2000)]
+    tags = client.get_run(run.step_id).data.tags
+    found = [
+        tags[f"metrics.read{number}"].split(", ")
+        for number in ("", *[f".{n}" for n in range(2, 7)])
+    ]
+    assert [name for each in found for name in each] == names
+
+
+def test_points_of_a_metric_are_of_one_kind(client, run, workspace):
+    with journal.opened(workspace, "train"):
+        journal.log_points({"loss": [(1, 9.0, 1, "epoch"), (100, 3.0, 2, "step")]})
+        journal.log_points({"loss": [(200, 2.0, 3, "step")], "cost": [(1, 1.0, 4, "epoch")]})
+    sync(workspace, "train", run)
+    assert points(client, run, "loss") == [(100, 3.0, 2), (200, 2.0, 3)]
+    assert points(client, run, "cost") == [(1, 1.0, 4)]
+
+
 def test_points_that_are_none_are_left_out(client, run, workspace):
     with journal.opened(workspace, "train"):
         odd = [(10**30, 1.0, 1), (1, "x", 1), (1, 1.0, -5), (1, 1.0), 7, (2, 1.0, 1)]

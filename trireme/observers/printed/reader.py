@@ -45,10 +45,12 @@ class Reading(NamedTuple):
 
     Attributes:
         step: None where no line has told any yet.
+        unit: What that counts: ``step``, ``sample`` or ``epoch``.
     """
 
     metrics: dict[str, float]
     step: int | None = None
+    unit: str = "step"
 
 
 class _Count(NamedTuple):
@@ -72,8 +74,11 @@ class Place(NamedTuple):
         per_epoch: The steps of an epoch, where they come with metrics; 0: that is not known.
         goes_on: Whether steps go on from one epoch to the next.
         is_new_epoch: Whether an epoch has begun since they were told.
+        has_steps: Whether steps that have no total have been told since an epoch was.
+        is_over: Whether the epoch was first told when it was over.
         is_of_parts: Whether epochs are told in parts, so that they are no steps.
         step: The step of the last line that told one.
+        unit: What that counts.
         part: What the last line with metrics was about.
     """
 
@@ -88,8 +93,11 @@ class Place(NamedTuple):
     per_epoch: float = 0.0
     goes_on: bool = False
     is_new_epoch: bool = False
+    has_steps: bool = False
+    is_over: bool = False
     is_of_parts: bool = False
     step: int | None = None
+    unit: str = "step"
     part: str = ""
     table: Table | None = None
 
@@ -125,10 +133,10 @@ class Reader:
 
     def _read_row(self, row: Row) -> Reading | None:
         if row.step is not None:
-            self.place = self.place._replace(step=row.step, epoch=row.said.epoch)
+            self.place = self.place._replace(step=row.step, unit="step", epoch=row.said.epoch)
         elif row.said.epoch is not None:
             self.place = _after(self.place, row.said, None, bool(row.metrics))
-        return Reading(row.metrics, self.place.step) if row.metrics else None
+        return self._reading(row.metrics)
 
     def _read_pairs(self, text: str) -> Reading | None:
         told = position(text)
@@ -136,14 +144,17 @@ class Reader:
         count = None if said.total else _count(text)
         metrics = metrics_of(text, bool(told or count), self._known)
         if metrics and self._evaluates(said):
-            return Reading(_with_part("eval_", metrics), self.place.step)
+            return self._reading(_with_part("eval_", metrics))
         if metrics:
             is_sum = text.lstrip().startswith("* ")  # of what the lines before are about
             part = self.place.part if is_sum else part_of(text)
             metrics = _with_part(part, metrics) if is_sum else metrics
             self.place = self.place._replace(part=part)
         self.place = _after(self.place, said, count, bool(metrics))
-        return Reading(metrics, self.place.step) if metrics else None
+        return self._reading(metrics)
+
+    def _reading(self, metrics: dict[str, float]) -> Reading | None:
+        return Reading(metrics, self.place.step, self.place.unit) if metrics else None
 
     def _evaluates(self, said: Position) -> bool:
         """Tells whether a bar is of something after an epoch, as of Keras' ``evaluate``."""
@@ -193,26 +204,47 @@ def _after(place: Place, said: Position, count: _Count | None, has_metrics: bool
         place = _after_steps(place, said, epoch, has_metrics)
     elif count:
         epoch = epoch if count.epoch is None else count.epoch
-        before = place.before
-        if epoch is not None and place.epoch is not None and epoch > place.epoch:
-            before += place.done if count.done < place.done else 0.0
-        place = place._replace(done=count.done, before=before, step=int(before + count.done))
+        place = _after_count(place, count, epoch)
     elif said.is_aside and said.epoch is not None:
         place = _after_aside(place, said.epoch)
-    elif epoch is not None and place.per_epoch:
-        epochs = epoch - place.first + (1 if has_metrics or said.is_over else 0)
-        place = place._replace(step=int(epochs * place.per_epoch))
     elif epoch is not None:
-        place = place._replace(step=int(epoch))
+        place = _after_epoch(place, epoch, has_metrics or said.is_over)
     if epoch is None:
-        return place
-    is_new = not said.total and (place.is_new_epoch or epoch != place.epoch)
+        return place._replace(is_new_epoch=False) if count else place
+    tells_steps = bool(said.total or count)
+    is_new = not tells_steps and (place.is_new_epoch or epoch != place.epoch)
     return place._replace(epoch=epoch, is_new_epoch=is_new)
+
+
+def _after_count(place: Place, count: _Count, epoch: float | None) -> Place:
+    """Returns where a program is after a line that tells a step, but not of how many."""
+    before = place.before
+    is_next = epoch is not None and place.epoch is not None and epoch > place.epoch
+    is_next = is_next or (place.is_new_epoch and not place.total)
+    if is_next and count.done < place.done:
+        before += place.done
+    step = int(before + count.done)
+    return place._replace(done=count.done, before=before, step=step, unit="step", has_steps=True)
+
+
+def _after_epoch(place: Place, epoch: float, is_over: bool) -> Place:
+    """Returns where a program is after a line that tells an epoch and no step."""
+    if place.per_epoch:
+        step = (epoch - place.first + is_over) * place.per_epoch
+        place = place._replace(is_over=is_over and epoch != place.epoch)
+    elif place.has_steps and is_over:
+        step = place.before + place.done
+    else:
+        step = epoch
+        place = place._replace(unit="epoch")
+    return place._replace(step=int(step), has_steps=False)
 
 
 def _after_steps(place: Place, said: Position, epoch: float | None, has_metrics: bool) -> Place:
     """Returns where a program is after a line that counts steps up to a total."""
     of = place.epoch if epoch is None else epoch
+    if epoch is None and of is not None and place.is_over:
+        of += 1
     before, goes_on = place.before, place.goes_on
     if of is None or said.is_aside:
         if place.per_epoch == said.total and said.done < place.done / 2:
@@ -230,6 +262,7 @@ def _after_steps(place: Place, said: Position, epoch: float | None, has_metrics:
         done=said.done,
         total=said.total,
         step=int(step),
+        unit=said.unit,
         before=before,
         per_epoch=said.total if has_metrics and is_of_epoch else place.per_epoch,
         goes_on=goes_on,
@@ -250,5 +283,10 @@ def _after_aside(place: Place, epoch: float) -> Place:
         epochs = min(epochs, max(1.0, round(place.total * epoch / place.done)))
         step = int(max(place.done, round(epoch * place.total / epochs)))
     return place._replace(
-        aside=epoch, asides=epochs, is_sure=place.total > 0, is_of_parts=is_part, step=step
+        aside=epoch,
+        asides=epochs,
+        is_sure=place.total > 0,
+        is_of_parts=is_part,
+        step=step,
+        unit="step" if place.total and place.done else "epoch",
     )

@@ -18,8 +18,9 @@ from trireme.process.patience import wait_for
 from trireme.runner.cluster import admission
 from trireme.runner.cluster.status import State, is_train_job, status_of
 
-OF_A_RUN = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID")
-"""Variables of a job that its next launcher may have otherwise, or only then."""
+_RUN = "MLFLOW_RUN_ID"
+OF_A_RUN = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", _RUN)
+"""Variables of a run's job that its next launcher may have otherwise, or only then."""
 
 SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
@@ -227,10 +228,12 @@ def _without_run(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: _without_run(value) for name, value in part.items()}
     if isinstance(part, list):
+        names = {value.get("name") for value in part if isinstance(value, dict)}
+        of_a_run = OF_A_RUN if _RUN in names else ()  # else a person has named the experiment
         return [
             _without_run(value)
             for value in part
-            if not (isinstance(value, dict) and value.get("name") in OF_A_RUN)
+            if not (isinstance(value, dict) and value.get("name") in of_a_run)
         ]
     return part
 

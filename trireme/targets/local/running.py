@@ -143,7 +143,7 @@ def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
         before = next((each["git.commit"] for each in tags if "git.commit" in each), "")
         if not (before and snapshot.is_meant(url, revision)):
             return ""
-        with snapshot.taken(url) as now:
+        with snapshot.taken(url, arguments.get("code_without") or ()) as now:
             return "" if now.commit == before else before
     except (TriremeError, OSError):
         return ""  # what is there now cannot be taken, which is no fault of this run

@@ -98,3 +98,39 @@ def test_a_hostile_line_takes_no_time(line):
     for text in ("epoch  loss  acc", line):
         Reader().read(text)
     assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        (
+            ["step 100 loss 3", "step 200 loss 2", "epoch 1 loss 2.5", "step 300 loss 1"],
+            [100, 200, 200, 300],
+        ),
+        (
+            ["step 100 loss 3", "step 200 loss 2", "epoch 1 loss 2.5", "step 100 loss 1"],
+            [100, 200, 200, 300],
+        ),
+        (["Epoch 1/2", "batch 20 loss 3", "Epoch 2/2", "batch 10 loss 1"], [20, 30]),
+        (["iter 20/100: loss 3", "epoch 1: loss 2", "iter 10/100: loss 1"], [20, 100, 110]),
+        (["iter 20/100: loss 3", "epoch 0: loss 2", "iter 10/100: loss 1"], [20, 100, 110]),
+    ],
+)
+def test_an_epoch_and_its_steps_are_on_one_scale(lines, steps):
+    reader = Reader()
+    readings = [reader.read(line) for line in lines]
+    found = [reading for reading in readings if reading]
+    assert [reading.step for reading in found] == steps
+    assert {reading.unit for reading in found} == {"step"}
+
+
+def test_epochs_are_epochs_where_no_steps_are_told():
+    reader = Reader()
+    lines = ("step 5 loss 9", "epoch 1 loss 3", "epoch 2 loss 2", "epoch 3 loss 1")
+    found = [reader.read(line) for line in lines]
+    assert [(reading.step, reading.unit) for reading in found] == [
+        (5, "step"),
+        (5, "step"),
+        (2, "epoch"),
+        (3, "epoch"),
+    ]
