@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: help run test test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
+.PHONY: help run test test-all test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/\1\t\2/p' Makefile | awk -F '\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -17,10 +17,15 @@ help:  ## this list
 run: .venv/$(PIPELINE:-training=).stamp  ## a whole pipeline on real data; PIPELINE=tensorflow-training
 	$(BIN)/trireme run $(PIPELINE)
 
-# One process more than there are cores: tests wait for servers and pauses a third of the time. A
-# test that fails beside others, and passes on a machine of its own, is told by the first summary.
-test: lint test-system  ## every check and test
-	$(BIN)/pytest -m 'not images' --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder \
+# One process more than there are cores: tests wait for servers and pauses a third of the time.
+BESIDE := --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+
+test: lint  ## style, types, and all tests that take less than seconds each
+	$(BIN)/pytest -m 'not slow and not images' $(BESIDE)
+
+# A test that fails beside others, and passes on a machine of its own, is told by the first summary.
+test-all: lint test-system  ## every check and test; an hour, before a change lands
+	$(BIN)/pytest -m 'not images' $(BESIDE) \
 		|| $(BIN)/pytest -m 'not images' --last-failed --last-failed-no-failures none --maxfail 1
 
 ENGINE :=

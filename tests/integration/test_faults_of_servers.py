@@ -1,7 +1,7 @@
 """A pipeline whose servers have a bad day, at a random moment: it comes to the same end.
 
 Its code is on a git server, its data in an object store, its record in an MLflow server. As those
-of ``test_random_faults.py``, ``make faults N=1000`` tries more than ``make test`` does.
+of ``test_random_faults.py``, ``make faults N=1000`` tries more than ``make test-all`` does.
 """
 
 import random
