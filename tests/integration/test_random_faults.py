@@ -1,7 +1,7 @@
 """A pipeline to which one thing happens, at a random moment: it can be resumed, to the same end.
 
-``make faults N=1000`` tries more than ``make test-all`` does. What happens, and when, follows from the
-case's number; where in the program that is, also from how fast the machine is.
+``make faults N=1000`` tries more than ``make test-all`` does. What happens, and when, follows from
+the case's number; where in the program that is, also from how fast the machine is.
 """
 
 import os
