@@ -17,7 +17,6 @@ from trireme.components.training.component import train
 from trireme.pipeline import catalog
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-pipelines.md"
-README = PAGE.parents[1] / "README.md"
 MARK = "from the functions and the components that they add. -->\n"
 COMPONENTS = (checkout, dataset, train, evaluate, export, deploy)
 
@@ -70,8 +69,12 @@ def test_golden_tables_are_those_of_the_steps():
     assert below == tables(), "make golden writes them again"
 
 
-def test_that_of_the_readme_compiles(tmp_path, trireme):
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+def programs() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_its_short_pipeline_compiles(tmp_path, trireme):
+    program, _ = programs()
     (tmp_path / "flowers.py").write_text(program)
     words = ("compile", str(tmp_path / "flowers.py"), "-o", str(tmp_path))
     assert trireme(*words) == (0, f"{tmp_path}/flowers.yaml\n", "")
@@ -79,7 +82,7 @@ def test_that_of_the_readme_compiles(tmp_path, trireme):
 
 @pytest.mark.slow
 def test_its_pipeline_runs(tmp_path, monkeypatch, trireme, untracked):
-    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    _, program = programs()
     # The index of packages is not what is tested.
     program = program.replace(', packages_to_install=["numpy"]', ", install_kfp_package=False")
     (tmp_path / "digits.py").write_text(program)
