@@ -113,7 +113,9 @@ def test_a_run_whose_pods_could_not_start_is_not_made(argo, command):
     words = ("run", "pytorch-training", "--no-wait")
     with pytest.raises(InputError, match="ServiceAccount nobody is not in "):
         command(*words, "--service-account", "nobody")
-    with pytest.raises(InputError, match="is not a git repository and has more than 10,000 files"):
+    with pytest.raises(
+        InputError, match=r"pytorch_classifier.py' does not exist in the repository"
+    ):
         command(*words, "-p", "code_url=/proc")
     assert command("list") == f"no runs in namespace {argo.namespace}\n"
 

@@ -55,7 +55,7 @@ def train(folder):
             data_dir=str(folder),
             checkpoint_dir=str(folder / name / "checkpoints"),
             model_dir=str(folder / name / "model"),
-            time_limit=120,
+            time_limit=240,
             **more,
         )
         said = []

@@ -35,7 +35,7 @@ def test_versions_say_how_good_they_are_and_which_is_in_use(registered):
     newest, first = versions("digits")
     assert (newest.number, newest.aliases, newest.metric) == (2, ["challenger"], "accuracy 0.97")
     assert (first.number, first.aliases, first.run) == (1, ["champion"], "training-1")
-    assert newest.since == 0 and 0 <= first.since - first.created < 60
+    assert newest.since == 0 and 0 <= first.since - int(first.created) < 60
     with pytest.raises(InputError, match="there is no registered model 'nothing'"):
         versions("nothing")
 
