@@ -192,6 +192,7 @@ def test_rights_that_are_lacking_are_all_named(launched, server, pytorch):
     assert not [path for path in created(server) if "pytorchjobs" in path]
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_seen_for_long_goes_on(running, server, cluster, monkeypatch):
     run, job, _ = running
     monkeypatch.setattr(cluster, "patience", 0.1)

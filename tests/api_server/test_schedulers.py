@@ -80,6 +80,7 @@ def test_a_list_of_many_that_wait_asks_for_their_workloads_once(cluster, server,
     assert sum("/workloads" in path for _, path in server.requests[before:]) == 1
 
 
+@pytest.mark.slow
 def test_a_job_that_another_one_takes_the_place_of_goes_on_later(
     cluster, server, launched, player, queued
 ):
@@ -153,6 +154,7 @@ def test_what_a_gang_scheduler_says_is_said(cluster, server, launched, player, g
     assert run.end().error is None
 
 
+@pytest.mark.slow
 def test_pods_that_were_made_without_their_gang_are_said_to_be(launched, player, gang):
     run = launched(gang)
     job = player.wait_for(gang)

@@ -117,6 +117,7 @@ def test_a_server_that_goes_away_is_told(server, trainer, manifest):
         submission.submit(trainer, manifest)
 
 
+@pytest.mark.slow
 def test_its_replicas_have_the_names_of_their_roles(trainer, launched, player):
     described = TrainingJob.create(
         **JOB | {"framework": "tensorflow", "replicas": {"chief": {}, "ps": {}}, "workers": 2}
@@ -155,6 +156,7 @@ def test_why_its_pods_cannot_be_made_is_said_by_the_job_of_a_role(
     run.end()
 
 
+@pytest.mark.slow
 def test_an_elastic_trainjob_runs_with_its_fewest_replicas(trainer, launched, player):
     elastic = {"workers": 3, "elastic": {"min": 1, "max": 3}}
     manifest = render(TrainingJob.create(**JOB | elastic), "trainer")

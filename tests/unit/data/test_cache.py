@@ -247,6 +247,7 @@ def hold(file, ready):
         threading.Event().wait()
 
 
+@pytest.mark.slow
 def test_a_killed_holder_gives_the_lock_free(tmp_path):
     context = multiprocessing.get_context("fork")
     ready, told = context.Event(), []

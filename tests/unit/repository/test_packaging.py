@@ -49,6 +49,7 @@ def packaged(model, code, tmp_path, entrypoint="", factory=""):
     return package(source, X, tmp_path / "exported", "the reason")
 
 
+@pytest.mark.slow
 def test_a_folder_that_mlflow_has_saved_is_the_model(model, code, tmp_path):
     (model / "notes.txt").write_text("of the training")
     mlflow.sklearn.save_model(LogisticRegression().fit(X, LABELS), model / "model")
@@ -64,6 +65,7 @@ def test_the_model_is_packaged_and_not_the_encoder_beside_it(model, code, tmp_pa
     assert made.words == "MLflow's sklearn, answers inputs.npy through MLflow"
 
 
+@pytest.mark.slow
 def test_a_forest_of_skops_is_loaded_by_its_server(model, code, tmp_path):
     skops.io.dump(RandomForestClassifier(n_estimators=2).fit(X, LABELS), model / "model.skops")
     made = packaged(model, code, tmp_path)

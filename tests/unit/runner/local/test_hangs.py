@@ -105,10 +105,12 @@ def hanging(manifest, tmp_path):
     return make
 
 
+@pytest.mark.slow
 def starts(tmp_path):
     return [len(list(tmp_path.glob(f"start-{rank}-*"))) for rank in (0, 1)]
 
 
+@pytest.mark.slow
 def test_a_job_that_hangs_tells_where_its_programs_stand(hanging, logs, soon, may_look):
     shown, found = [], []
     job = hanging(
@@ -149,6 +151,8 @@ signal.signal(signal.SIGTERM, say_goodbye)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["", GOODBYE])
 def test_a_job_that_hangs_is_started_anew_where_it_is_to(hanging, logs, soon, tmp_path, before):
     job = hanging(before + "if count == 0: wait_for_the_other()\n", "restart")
@@ -156,6 +160,7 @@ def test_a_job_that_hangs_is_started_anew_where_it_is_to(hanging, logs, soon, tm
     assert starts(tmp_path) == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_job_that_hangs_each_time_is_started_three_times_unless_it_saves(
     hanging, logs, soon, tmp_path
 ):
@@ -198,6 +203,8 @@ BUSY_OR_SAVING = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("work", BUSY_OR_SAVING)
 def test_a_job_that_works_or_saves_in_silence_does_not_hang(hanging, logs, soon, work):
     program = (
