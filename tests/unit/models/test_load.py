@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from malicious import Malicious
 from torch import nn
 
 from trireme.models import comparison
@@ -173,16 +174,6 @@ def test_files_of_other_kinds_are_refused_by_name(model, code):
 def test_bare_weights_without_a_factory_are_refused(model, code, state):
     torch.save(state, model / "model.pt")
     assert "give model_factory=module:callable" in refusal(model, code)
-
-
-class Malicious:
-    """Creates a file when it is unpickled."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __reduce__(self):
-        return os.system, (f"touch '{self.file}'",)
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -1,6 +1,5 @@
 """trireme/models/sharded.py: the parts of sharded checkpoints become one model."""
 
-import os
 import pickle
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from malicious import Malicious
 from torch import nn
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
@@ -252,16 +252,6 @@ def test_a_tensor_of_which_the_metadata_lacks_a_piece_is_refused(model, code, de
     content.state_dict_metadata["last.weight"].chunks.clear()
     (model / ".metadata").write_bytes(pickle.dumps(content))
     assert "it does not have all of last.weight" in refusal(model, code)
-
-
-class Malicious:
-    """Creates a file when it is unpickled."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __reduce__(self):
-        return os.system, (f"touch '{self.file}'",)
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -89,3 +89,14 @@ def test_headings_have_the_anchors_that_github_gives_them(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A `code`, twice\n\n## It's 2.3_x\n\n```\n# none\n```\n\n# A `code`, twice\n")
     assert anchors_of(page) == {"a-code-twice", "its-23_x", "a-code-twice-1"}
+
+
+def test_the_tests_that_pages_name_are_there():
+    there = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"\btest_[a-z0-9_]+\.py\b", text_of(page))
+    }
+    assert len(named) > 50
+    assert [each for each in sorted(named) if each[1] not in there] == []
