@@ -153,7 +153,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 """For the training operator and the MPI operator, by the name of the golden file."""
 
-_WITHOUT_GANG = EVERYTHING["scheduling"] | {"gang": False}
+_OF_VOLCANO = EVERYTHING["scheduling"] | {"gang": "volcano"}
 
 TRAINJOBS: dict[str, dict[str, Any]] = {
     f"trainjob-{name}": fields
@@ -170,7 +170,7 @@ TRAINJOBS: dict[str, dict[str, Any]] = {
         "xgboost",
     )
 } | {
-    "trainjob-everything": EVERYTHING | {"scheduling": _WITHOUT_GANG},
+    "trainjob-everything": EVERYTHING | {"scheduling": _OF_VOLCANO},
     "trainjob-mpi-foreign": SHAPES["mpi"] | {"image": IMAGE},
     "trainjob-runtime-pytorch": {
         "runtime": "torch-distributed",
@@ -233,7 +233,8 @@ _SCHEDULING = st.fixed_dictionaries(
     optional={
         "queue": st.just("team.a"),
         "priority": st.just("high"),
-        "gang": st.booleans(),
+        "gang": st.sampled_from([False, True, "coscheduling", "volcano"]),
+        "scheduler": st.just("second-scheduler"),
         "spot": st.sampled_from(["aks", "eks", "gke", "karpenter"]),
         "node_selector": st.dictionaries(_KEYS, _LABELS, max_size=2),
     },

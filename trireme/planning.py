@@ -29,7 +29,7 @@ from trireme.pipelines.training import JOB_PARAMETERS, Trainings, trainings
 from trireme.runner.bill import Bill, job_hour
 from trireme.runner.cluster import admission, checks
 from trireme.runner.cluster.checks import Finding, check_all
-from trireme.runner.cluster.operators import operator_of
+from trireme.runner.cluster.operators import manifest_of
 from trireme.tracking.environment import SECRET
 
 CODE: Right = (CONFIG_MAPS, "", "get")
@@ -139,14 +139,14 @@ def plan_pipeline(
     pipeline: Pipeline,
     arguments: dict[str, Any],
     known: Prices | None,
-    operator: Callable[[TrainingJob], str] = lambda job: "training-operator",
+    manifest: Callable[[TrainingJob], dict[str, Any]] = render,
 ) -> Plan:
     """Plans a run of a pipeline."""
     count, at_once = 0, 0
     job = Plan([], {}, count, at_once, "", [], [], known)
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
-        job = plan_job(render(planned.job, operator(planned.job)), known)
+        job = plan_job(manifest(planned.job), known)
         Bill(arguments.get("budget", 0.0), known).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
@@ -174,9 +174,9 @@ def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
     return Plan([], manifest, 1, 1, "", references(manifest), admission.rights(manifest), known)
 
 
-def choose_operator(cluster: Cluster | None, job: TrainingJob) -> str:
-    """Returns the operator that a job is planned for, where a cluster can be asked or not."""
-    return operator_of(cluster, job) if cluster else default_operator(job)
+def manifest_for(cluster: Cluster | None, job: TrainingJob) -> dict[str, Any]:
+    """Returns the manifest that a job is planned with, where a cluster can be asked or not."""
+    return manifest_of(cluster, job) if cluster else render(job, default_operator(job))
 
 
 def read_prices(cluster: Cluster) -> Prices | None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from kubelet import Logs, serve_chunks
 
 from trireme.frameworks import KINDS
+from trireme.frameworks.kinds import QUEUE
 
 JOBS = {kind.plural: kind.name for kind in KINDS.values()}
 PLURALS = JOBS | {
@@ -104,6 +105,7 @@ class ApiServer:
         self.used = set()  # what those have done, as (API group, resource, verb)
         self.requests = []
         self.metrics = None  # the use of each container that runs; None: no metrics server
+        self.queued = set()  # the plurals of the kinds that Kueue manages
         self.watches = 0
         self._changed = threading.Condition()
         self._objects = {}
@@ -191,6 +193,11 @@ class ApiServer:
                 webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org"'
                 why = "specified trainingRuntime must be created before the TrainJob is created"
                 raise Answer(403, f"{webhook} denied the request: spec.runtimeRef: {why}")
+            if place["plural"] in self.queued and QUEUE in metadata.get("labels", {}):
+                # Kueue v0.19.2 pkg/controller/jobframework/defaults.go
+                spec = body["spec"]
+                spec = spec if place["plural"] == "trainjobs" else spec["runPolicy"]
+                spec["suspend"] = True
             if dry:
                 return body
             metadata |= {

@@ -20,7 +20,7 @@ from trireme.kubernetes import connection
 from trireme.kubernetes.connection import Cluster
 from trireme.runner.cluster import follower, submission
 
-JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\n"
+JOB = "entrypoint: train.py\nimage: example.org/train\nworkers: 1\noperator: training-operator\n"
 
 
 @pytest.fixture(autouse=True)

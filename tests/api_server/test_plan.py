@@ -117,15 +117,16 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert ["checkout", "ghcr.io/trireme/base:0.1.0"] in rows
     assert ["evaluate", "ghcr.io/trireme/pytorch:0.1.0"] in rows
     image, gpus = "ghcr.io/trireme/pytorch:0.1.0-cuda", "nvidia.com/gpu"
-    assert ["PYTORCHJOB", "PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN", "HOUR"] in rows
-    assert ["Master", "1", image, "2", "4Gi", "2", gpus, "6.00", "EUR"] in rows
-    assert ["Worker", "3", image, "2", "4Gi", "2", gpus, "18.00", "EUR"] in rows
+    assert ["TRAINJOB", "PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", "AN", "HOUR"] in rows
+    assert ["master", "1", image, "2", "4Gi", "2", gpus, "6.00", "EUR"] in rows
+    assert ["worker", "3", image, "2", "4Gi", "2", gpus, "18.00", "EUR"] in rows
     assert ["together", "4", "8", "16Gi", "8", gpus, "24.00", "EUR"] in rows
     assert "24.00 EUR an hour of training, at most 11.00 EUR in its time limit of 1,650 s\n" in (
         done.output
     )
     rights = (
-        "create, get, list, watch, delete pytorchjobs.kubeflow.org; list, watch, get pods; "
+        "create, get, list, watch, delete trainjobs.trainer.kubeflow.org; "
+        "create, patch, delete trainingruntimes.trainer.kubeflow.org; list, watch, get pods; "
         "get pods/log"
     )
     assert f"the run's service account needs: {rights}\n" in done.output
@@ -133,7 +134,7 @@ def test_a_pipeline_that_can_run(there, cluster):
     assert "node" in room[1]  # a real cluster may have any number of any size
     assert found == [
         ["ok", f"ServiceAccount default-editor may {rights}"],
-        ["ok", "the API server would accept the PyTorchJob"],
+        ["ok", "the API server would accept the TrainJob"],
         ["ok", "ServiceAccount default-editor exists"],
         ["ok", "Secret trireme-mlflow does not exist, and is optional"],
         ["ok", "Secret trireme-code does not exist, and is optional"],
@@ -256,7 +257,7 @@ def test_the_nodes_have_to_be_large_enough(server, standing_in, trireme):
     assert (full.status, failed(full)) == (
         1,
         [
-            "no node is large enough for a pod of role Master: it requests 3 of cpu, and node one "
+            "no node is large enough for a pod of role master: it requests 3 of cpu, and node one "
             "has 2; ask for less"
         ],
     )
@@ -360,7 +361,7 @@ def test_what_the_api_server_says_of_sizes_is_said(cluster, there):
     ]
     make(cluster, "LimitRange", "sizes", spec={"limits": limits})
     assert failed(there(*PIPELINE)) == [
-        "a pod of role Master would be refused: maximum memory usage per Container is 3Gi, but "
+        "a pod of role master would be refused: maximum memory usage per Container is 3Gi, but "
         "limit is 4Gi"
     ]
     assert failed(there(*PIPELINE, "-p", 'job={"memory": "2Gi"}')) == [
@@ -402,19 +403,20 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
 ):
     watching = {"resources": ["pods", "pods/log"], "verbs": ["get", "list", "watch"]}
     allow(standing_in, rules=[watching | {"apiGroups": [""]}])
-    server.denied = {"create pytorchjobs"}  # who plans may not make them, either
-    server.fail("POST", "/pytorchjobs", code=403, times=-1)
+    server.denied = {"create trainjobs"}  # who plans may not make them, either
+    server.fail("POST", "/trainingruntimes", code=403, times=-1)
     for plural in ("secrets", "configmaps", "resourcequotas"):
         server.fail("GET", f"/{plural}", code=403, times=-1)
     done = trireme(*PIPELINE, "-p", "budget=3")
     assert done.status == 1
     assert failed(done) == [
         "ServiceAccount default-editor may not create, get, list, watch, delete "
-        "pytorchjobs.kubeflow.org; the Roles and RoleBindings of an overlay in manifests/overlays "
-        "allow what is needed"
+        "trainjobs.trainer.kubeflow.org; create, patch, delete "
+        "trainingruntimes.trainer.kubeflow.org; the Roles and RoleBindings of an overlay in "
+        "manifests/overlays allow what is needed"
     ]
     assert [sentence for verdict, sentence in done.found if verdict == "unknown"] == [
-        "you may not check whether the API server would accept the PyTorchJob",
+        "you may not check whether the API server would accept the TrainJob",
         "Secret trireme-mlflow: you may not check whether it exists",
         "Secret trireme-code: you may not check whether it exists",
         "Secret trireme-requirements: you may not check whether it exists",
@@ -429,10 +431,10 @@ def test_what_is_not_allowed_is_named_and_what_cannot_be_seen_is_not_known(
 
 def test_a_job_alone_is_for_this_user_to_make(server, trireme, tmp_path):
     (tmp_path / "job.yaml").write_text("{framework: pytorch, entrypoint: train.py}")
-    server.denied = {"create pytorchjobs"}
+    server.denied = {"create trainjobs"}
     done = trireme("job", "plan", "job.yaml")
     assert [sentence.partition(" in ")[0] for sentence in failed(done)] == [
-        "this user may not create pytorchjobs.kubeflow.org"
+        "this user may not create trainjobs.trainer.kubeflow.org"
     ]
 
 

@@ -4,6 +4,7 @@ import pytest
 import yaml
 from jobs_of_runs import job_in
 
+from trireme.errors import InputError
 from trireme.frameworks.kinds import TRAINING_RUNTIMES, TRAINJOB
 from trireme.job.job import TrainingJob
 from trireme.kubernetes import connection
@@ -13,8 +14,9 @@ from trireme.observers.progress import Meter
 from trireme.observers.trainer_status import TrainerStatus
 from trireme.progress import Progress
 from trireme.runner import training_step
-from trireme.runner.cluster import jobs, runner, submission
+from trireme.runner.cluster import jobs, operators, reasons, runner, submission
 from trireme.runner.cluster.operators import operator_of
+from trireme.runner.cluster.reasons import POD_GROUPS
 
 V1 = ("pytorchjobs", "tfjobs", "mpijobs")
 JOB = {"name": "digits", "entrypoint": "train.py", "workers": 1}
@@ -45,10 +47,13 @@ def runtimes(cluster):
 @pytest.mark.parametrize(
     ("fields", "missing", "operator"),
     [
-        ({}, (), "training-operator"),
+        ({}, (), "trainer"),
+        ({}, ("trainjobs",), "training-operator"),
+        ({"clean_up": "None"}, (), "training-operator"),
+        ({"clean_up": "None"}, ("pytorchjobs",), "trainer"),  # which then says why not
         ({}, ("pytorchjobs",), "trainer"),
         ({"framework": "custom"}, ("pytorchjobs",), "trainer"),
-        ({"framework": "tensorflow"}, ("pytorchjobs",), "training-operator"),
+        ({"framework": "tensorflow"}, ("pytorchjobs", "trainjobs"), "training-operator"),
         ({"framework": "tensorflow"}, ("tfjobs",), "trainer"),
         ({"framework": "mpi"}, ("mpijobs",), "trainer"),
         ({}, (*V1, "trainjobs"), "training-operator"),  # which is then named
@@ -63,6 +68,26 @@ def test_a_job_becomes_what_the_cluster_has_an_operator_for(
     for plural in missing:
         del server.plurals[plural]
     assert operator_of(standing_in, TrainingJob.create(**JOB | fields)) == operator
+
+
+GANG = JOB | {"scheduling": {"gang": True}}
+
+
+@pytest.mark.parametrize(
+    ("served", "scheduler"),
+    [({"volcano"}, "volcano"), ({"coscheduling"}, "coscheduling"), ({*POD_GROUPS}, "volcano")],
+)
+def test_a_gang_is_of_the_scheduler_that_the_cluster_has(trainer, monkeypatch, served, scheduler):
+    there = [POD_GROUPS[name] for name in served] + [TRAINJOB]
+    monkeypatch.setattr(operators, "_serves", lambda cluster, kind: kind in there)
+    made = operators.manifest_of(trainer, TrainingJob.create(**GANG))
+    assert made["runtime"]["spec"]["podGroupPolicy"] == {scheduler: {}}
+    assert reasons.wants_gang(made)
+
+
+def test_a_gang_without_a_scheduler_is_refused(trainer):
+    with pytest.raises(InputError, match="a TrainJob names its gang scheduler; give volcano or"):
+        operators.manifest_of(trainer, TrainingJob.create(**GANG))
 
 
 def test_a_job_brings_its_runtime_and_takes_it_along(trainer, manifest, monkeypatch):

@@ -71,8 +71,8 @@ def plan(
     known, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    operator = {} if target.is_here else {"operator": partial(planning.choose_operator, cluster)}
-    planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **operator), chosen)
+    manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
+    planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **manifest), chosen)
     typer.echo(f"{chosen.name} on {target.title}\n")
     if target.is_here and planned.manifest:
         from trireme.job.rules import GPU
@@ -114,7 +114,6 @@ def plan_job(
     """Show what a job would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
     from trireme.kubernetes import access, credentials
-    from trireme.manifests import render
     from trireme.runner.notes import notes
 
     has_cluster = not no_check and bool(context or credentials.are_there())
@@ -122,7 +121,7 @@ def plan_job(
     job = described(file, workspace, connect=there, operator=operator)
     cluster = there() if there else None
     known, _ = _prices(cluster)
-    manifest = render(job, planning.choose_operator(cluster, job))
+    manifest = planning.manifest_for(cluster, job)
     planned = planning.plan_job(manifest, known)
     for note in notes(job, manifest, followed=False):
         typer.echo(f"note: {note}", err=True)

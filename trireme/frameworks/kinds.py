@@ -70,6 +70,9 @@ REPLICAS = "trireme.dev/replicas"
 LEAST_REPLICAS = "trireme.dev/least-replicas"
 """The annotation of an elastic TrainJob that tells how many replicas it needs."""
 
+GANG = "trireme.dev/gang"
+"""The annotation of a TrainJob that tells which gang scheduler its runtime names."""
+
 ON_HANG = "trireme.dev/on-hang"
 """The annotation of a job that tells what to do when it hangs, where that is not only a report."""
 

@@ -189,18 +189,42 @@ class Toleration(StrictModel):
         return self
 
 
+class Topology(StrictModel):
+    """A level of Kueue's topology whose one domain is to hold all replicas of a role."""
+
+    required: LabelKey | None = None
+    """The level, by its nodes' label: the job waits until one domain has room."""
+
+    preferred: LabelKey | None = None
+    """The level, by its nodes' label: several domains are used where none has room."""
+
+    @model_validator(mode="after")
+    def _check_level(self) -> Self:
+        if (self.required is None) == (self.preferred is None):
+            raise ValueError("give required or preferred, a level of the topology")
+        return self
+
+
 class Scheduling(StrictModel):
     """When and on which nodes the replicas run."""
 
     queue: QueueName | None = None
-    """A Kueue LocalQueue or, with gang, a queue of the gang scheduler."""
+    """A Kueue LocalQueue or, with gang, a queue of Volcano."""
 
     priority: ObjectName | None = None
     """A PriorityClass."""
 
-    gang: bool = False
-    """All replicas start together or none does, by the gang scheduler (Volcano or
-    scheduler-plugins) that the training operator was started with."""
+    gang: bool | Literal["coscheduling", "volcano"] = False
+    """All replicas start together or none does: by Volcano or the coscheduling of scheduler-plugins
+    as the cluster has one, or by the one that is named. The training operator knows only the one
+    that it was started with."""
+
+    scheduler: ObjectName | None = None
+    """The scheduler of the pods. Default: volcano, or scheduler-plugins-scheduler for coscheduling,
+    of a TrainJob with gang; else the cluster's, or what the training operator says."""
+
+    topology: Topology | None = None
+    """How near to each other Kueue places all replicas of a role."""
 
     node_selector: dict[LabelKey, LabelValue] = {}
     """Labels that a node has to have."""

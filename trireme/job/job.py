@@ -212,8 +212,9 @@ class TrainingJob(Resources):
 
     operator: Literal["auto", "training-operator", "trainer"] = "auto"
     """What runs the job on a cluster: training-operator makes it the kind of its framework, such as
-    a PyTorchJob (or the MPI operator's MPIJob), trainer a TrainJob. auto: the first if the cluster
-    has that kind, otherwise the second. It has no effect on this machine."""
+    a PyTorchJob (or the MPI operator's MPIJob), trainer a TrainJob. auto: the second if the cluster
+    has Trainer and a TrainJob can say all of the job, otherwise the first. It has no effect on this
+    machine."""
 
     runtime: ObjectName | None = None
     """TrainJob only: a ClusterTrainingRuntime of the cluster to patch; by default the job has its

@@ -168,6 +168,14 @@ def _restarts(job: "TrainingJob") -> None:
             )
 
 
+def _topology(job: "TrainingJob") -> None:
+    if job.scheduling.topology and (job.scheduling.gang or not job.scheduling.queue):
+        raise ValueError(
+            "scheduling.topology: Kueue places the replicas by it; give the queue of Kueue, and no "
+            "gang"
+        )
+
+
 def _success(job: "TrainingJob") -> None:
     if job.success_policy == "Default":
         return
@@ -255,6 +263,7 @@ _RULES: tuple[Callable[["TrainingJob"], None], ...] = (
     _elastic,
     _restarts,
     _success,
+    _topology,
     _devices,
     _variables,
     _mounts,

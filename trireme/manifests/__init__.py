@@ -18,9 +18,18 @@ OPERATORS = ("training-operator", "trainer")
 
 def default_operator(job: TrainingJob) -> str:
     """Returns the operator that a manifest is made for where no cluster is asked what it has."""
-    if job.operator == "auto":
-        return "trainer" if job.runtime else "training-operator"
-    return job.operator
+    if job.operator != "auto":
+        return job.operator
+    return "training-operator" if why_no_trainjob(job) else "trainer"
+
+
+def why_no_trainjob(job: TrainingJob) -> str:
+    """Says what a job asks for that no TrainJob has; empty: it can become one."""
+    try:
+        trainjob(job)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def render(job: TrainingJob, operator: str = "training-operator") -> dict[str, Any]:

@@ -97,6 +97,11 @@ def pod_metadata(job: TrainingJob, *, has_rank_0: bool) -> dict[str, Any]:
     annotations = {"sidecar.istio.io/inject": "false"}
     if job.metrics_port and has_rank_0:
         annotations["trireme/metrics-port"] = str(job.metrics_port)
+    if topology := job.scheduling.topology:
+        # https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
+        level = "required" if topology.required else "preferred"
+        of_kueue = f"kueue.x-k8s.io/podset-{level}-topology"
+        annotations[of_kueue] = topology.required or topology.preferred or ""
     annotations |= job.annotations
     return {"labels": MANAGED_BY | job.labels, "annotations": annotations}
 
@@ -242,6 +247,7 @@ def _pod(
         "automountServiceAccountToken": bool(job.service_account),
         "serviceAccountName": job.service_account,
         "imagePullSecrets": image_pull_secrets(job),
+        "schedulerName": job.scheduling.scheduler,
         "priorityClassName": job.scheduling.priority,
         "securityContext": pod_security(job),
         **placement(job),

@@ -6,6 +6,7 @@ from typing import Any
 
 from trireme.frameworks.kinds import QUEUE
 from trireme.manifests.roles import roles
+from trireme.manifests.runtime import VOLCANO_QUEUE
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,7 @@ def _queue(manifest: Mapping[str, Any]) -> Iterator[Needed]:
         yield Needed("LocalQueue", queue)
     if gang := manifest["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("queue"):
         yield Needed("Queue", gang)
+    if runtime := manifest.get("runtime"):
+        annotations = runtime["spec"]["template"].get("metadata", {}).get("annotations", {})
+        if VOLCANO_QUEUE in annotations:
+            yield Needed("Queue", annotations[VOLCANO_QUEUE])

@@ -11,6 +11,12 @@ from trireme.manifests import pod
 
 ANY_NUMBER = 2**31 - 1
 
+_SCHEDULERS = {"coscheduling": "scheduler-plugins-scheduler", "volcano": "volcano"}
+"""What the schedulers call themselves by default, as Trainer leaves that to the runtime."""
+
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+"""The annotation of a runtime that has the queue of Volcano."""
+
 BY_ITSELF = list(range(1, 128))
 """Exit statuses of a program that nobody has killed, as the training operator sees it."""
 
@@ -41,7 +47,13 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
     ttl = 0 if job.clean_up == "All" else job.time_to_live
     if ttl is not None:
         jobset["ttlSecondsAfterFinished"] = ttl
-    spec: dict[str, Any] = {"template": {"spec": jobset}}
+    template: dict[str, Any] = {"spec": jobset}
+    if job.scheduling.gang and job.scheduling.queue:
+        # https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/volcano/volcano.go
+        template = {"metadata": {"annotations": {VOLCANO_QUEUE: job.scheduling.queue}}} | template
+    spec: dict[str, Any] = {"template": template}
+    if job.scheduling.gang:
+        spec = {"podGroupPolicy": {str(job.scheduling.gang): {}}} | spec
     if policy := plugin.ml_policy(job):
         spec = {"mlPolicy": policy} | spec
     return {
@@ -53,11 +65,7 @@ def training_runtime(job: TrainingJob) -> dict[str, Any]:
 
 
 def _check(job: TrainingJob) -> None:
-    if job.scheduling.gang:
-        raise InputError(
-            "scheduling.gang: a TrainJob without runtime has none, because it does not know the "
-            "cluster's gang scheduler; give a runtime that names it, or only a queue of Kueue"
-        )
+    _check_gang(job)
     if job.clean_up == "None":
         raise InputError(
             "clean_up None: the pods of a TrainJob that still run are removed when it has ended; "
@@ -77,6 +85,26 @@ def _check(job: TrainingJob) -> None:
             )
 
 
+def _check_gang(job: TrainingJob) -> None:
+    gang, waiting = job.scheduling.gang, [job.plugin.role(role).waits_for for role in job.roles]
+    if gang is True:
+        raise InputError(
+            "scheduling.gang true: a TrainJob names its gang scheduler; give volcano or "
+            "coscheduling, whichever the cluster has"
+        )
+    if gang and (job.elastic or any(waiting)):
+        whose = "an elastic job" if job.elastic else f"an {job.framework} job"
+        raise InputError(
+            f"scheduling.gang: all replicas of a TrainJob are its gang, and those of {whose} do "
+            "not start together; leave it out"
+        )
+    if gang == "coscheduling" and job.scheduling.queue:
+        raise InputError(
+            f"scheduling.queue {job.scheduling.queue!r}: coscheduling has no queues; leave it out, "
+            "or gang"
+        )
+
+
 def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     replica, plugin = job.roles[role], job.plugin
     variables = [entry["name"] for entry in pod.environment(job)]
@@ -85,6 +113,8 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     template = pod.template(job, role, TRAINJOB.container, command, rendezvous)
     template["metadata"]["labels"][ROLE] = role
     template["spec"]["restartPolicy"] = "OnFailure" if _stays(replica) else "Never"
+    if job.scheduling.gang:
+        template["spec"].setdefault("schedulerName", _SCHEDULERS[str(job.scheduling.gang)])
     made: dict[str, Any] = {
         "name": plugin.role(role).in_jobset,
         "replicas": replica.count,

@@ -6,7 +6,7 @@ from typing import Any
 from trireme.errors import InputError
 from trireme.frameworks import FRAMEWORKS
 from trireme.frameworks.base import literal
-from trireme.frameworks.kinds import LEAST_REPLICAS, REPLICAS, TRAINJOB
+from trireme.frameworks.kinds import GANG, LEAST_REPLICAS, REPLICAS, TRAINJOB
 from trireme.job.fields import Replica
 from trireme.job.job import TrainingJob
 from trireme.manifests import pod, storage
@@ -47,6 +47,8 @@ def trainjob(job: TrainingJob) -> dict[str, Any]:
         annotations = {REPLICAS: json.dumps(counts)}
         if job.elastic:
             annotations[LEAST_REPLICAS] = str(job.elastic.min)
+        if job.scheduling.gang:
+            annotations[GANG] = str(job.scheduling.gang)
         metadata["annotations"] = metadata.get("annotations", {}) | annotations
     return {
         "apiVersion": TRAINJOB.api_version,
@@ -108,6 +110,7 @@ def _check(job: TrainingJob) -> None:
         "dataset": job.dataset and job.dataset.way == "stage",
         "scheduling.priority": job.scheduling.priority,
         "scheduling.gang": job.scheduling.gang,
+        "scheduling.scheduler": job.scheduling.scheduler,
         "scheduling.spot": job.scheduling.spot,
     }
     for field, value in unsupported.items():

@@ -4,6 +4,7 @@ from typing import Any
 
 from trireme.frameworks import kind_of
 from trireme.job.job import TrainingJob
+from trireme.manifests import why_no_trainjob
 from trireme.observers.preflight import wrapping
 
 
@@ -17,6 +18,11 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
         found.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it
         return found
+    if job.operator == "auto" and (why := why_no_trainjob(job)):
+        found.append(
+            f"it becomes a {manifest['kind']}, which Kubeflow no longer includes, and no TrainJob: "
+            f"{why}"
+        )
     if not kind_of(manifest).replicas:
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [

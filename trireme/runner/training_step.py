@@ -169,11 +169,11 @@ def _train_on_cluster(
     from trireme.observers.trainer_status import TrainerStatus
     from trireme.runner.cluster import runner, submission
     from trireme.runner.cluster.follower import Limits
-    from trireme.runner.cluster.operators import operator_of
+    from trireme.runner.cluster.operators import manifest_of
     from trireme.runner.cluster.passthrough import pass_through, with_gpus
 
     cluster, job = Cluster(), with_gpus(job, passthrough)
-    manifest = render(job, operator_of(cluster, job))
+    manifest = manifest_of(cluster, job)
     pass_through(manifest, passthrough)
     bill.open(manifest)
     manifest["metadata"]["ownerReferences"] = owners(cluster)

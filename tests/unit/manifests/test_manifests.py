@@ -385,6 +385,34 @@ def test_a_variable_that_an_elastic_job_sets_itself_is_there_once():
     assert [entry for entry in variables if entry["name"] == name] == [{"name": name, "value": "0"}]
 
 
+def test_the_topology_of_kueue_is_asked_for():
+    topology = {"queue": "q", "topology": {"required": "cloud.example.org/rack"}}
+    made = rendered("trainer", **PYTORCH, scheduling=topology)["runtime"]["spec"]["template"][
+        "spec"
+    ]
+    (pods,) = [each["template"]["spec"]["template"] for each in made["replicatedJobs"]]
+    annotation = "kueue.x-k8s.io/podset-required-topology"
+    assert pods["metadata"]["annotations"][annotation] == "cloud.example.org/rack"
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "said"),
+    [
+        ({"topology": {"required": "a"}}, "scheduling.topology: Kueue places the replicas by it"),
+        ({"queue": "q", "gang": True, "topology": {"required": "a"}}, "scheduling.topology: Kue"),
+        ({"queue": "q", "topology": {}}, "scheduling.topology: give required or preferred"),
+        (
+            {"queue": "q", "topology": {"required": "a", "preferred": "b"}},
+            "scheduling.topology: give required or preferred",
+        ),
+    ],
+)
+def test_a_topology_that_nobody_would_heed_is_refused(scheduling, said):
+    with pytest.raises(InputError) as caught:
+        rendered(**PYTORCH, scheduling=scheduling)
+    assert str(caught.value).startswith(said)
+
+
 @pytest.mark.parametrize(
     ("fields", "together"),
     [
@@ -588,7 +616,19 @@ def test_what_a_patch_of_a_runtime_cannot_say_is_refused(changes, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"scheduling": {"gang": True}}, "scheduling.gang: a TrainJob without runtime has none"),
+        ({"scheduling": {"gang": True}}, "scheduling.gang true: a TrainJob names its gang"),
+        (
+            {"scheduling": {"gang": "volcano"}, "framework": "mpi"},
+            "scheduling.gang: all replicas of a TrainJob are its gang, and those of an mpi job do",
+        ),
+        (
+            {"scheduling": {"gang": "volcano"}, "elastic": {"min": 1, "max": 2}},
+            "scheduling.gang: all replicas of a TrainJob are its gang, and those of an elastic job",
+        ),
+        (
+            {"scheduling": {"gang": "coscheduling", "queue": "a"}},
+            "scheduling.queue 'a': coscheduling has no queues",
+        ),
         ({"clean_up": "None"}, "clean_up None: the pods of a TrainJob that still run are removed"),
         (
             {"replicas": {"worker": {"count": 1, "restart_policy": "Always"}}},

@@ -25,8 +25,8 @@ Operator = Annotated[
     typer.Option(
         metavar="NAME",
         help="training-operator: a kind for each framework, such as PyTorchJob. trainer: "
-        "TrainJob (Kubeflow Trainer). auto: the first that the cluster has. Default: the job's "
-        "field operator, or auto.",
+        "TrainJob (Kubeflow Trainer). auto: the second where the cluster has Trainer. Default: "
+        "the job's field operator, or auto.",
     ),
 ]
 

@@ -55,13 +55,12 @@ def preflight(
                 shutil.rmtree(directory, ignore_errors=True)
         return
 
-    from trireme import manifests
     from trireme.manifests.references import references
     from trireme.runner.cluster import checks
-    from trireme.runner.cluster.operators import operator_of
+    from trireme.runner.cluster.operators import manifest_of
 
     cluster = there()
-    manifest = manifests.render(at_one_commit(job), operator_of(cluster, job))
+    manifest = manifest_of(cluster, at_one_commit(job))
     checks.require_references(cluster, *references(manifest))
     _show(alone.run_there(job, manifest, cluster, printer(), say))
 

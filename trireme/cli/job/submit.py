@@ -126,16 +126,16 @@ def _say_words(found: "Findings") -> None:
 
 
 def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool) -> None:
-    from trireme.manifests import render, to_yaml
+    from trireme.manifests import to_yaml
     from trireme.manifests.references import references
     from trireme.observers.base import Observers, installed_observers
     from trireme.observers.preflight.observer import Preflight
     from trireme.runner.cluster import admission, checks, reasons, submission
-    from trireme.runner.cluster.operators import operator_of
+    from trireme.runner.cluster.operators import manifest_of
     from trireme.runner.cluster.status import State, status_of
     from trireme.runner.notes import notes
 
-    manifest = render(at_one_commit(job), operator_of(cluster, job))
+    manifest = manifest_of(cluster, at_one_commit(job))
     if dry_run or submission.find(cluster, manifest) is None:  # what there is goes on as it is
         checks.require_references(cluster, *references(manifest))
     if dry_run:

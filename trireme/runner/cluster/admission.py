@@ -13,6 +13,7 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, Forbidden, Invalid
 from trireme.kubernetes.resources import CLAIMS, PODS, Resource
 from trireme.observers import hangs
+from trireme.runner.cluster.kueue import check_is_held
 
 if TYPE_CHECKING:
     from trireme.manifests.roles import Role
@@ -56,9 +57,11 @@ def dry_run(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> None:
     # Of a TrainJob with a runtime of its own only that is tried: Trainer refuses a TrainJob whose
     # runtime does not exist.
     first, *_ = objects(manifest)
-    resource = TRAINING_RUNTIMES if "runtime" in manifest else kind_of(manifest)
     with suppress(AlreadyThere):
-        cluster.create(resource, first, namespace, dryRun="All")
+        if "runtime" in manifest:
+            cluster.create(TRAINING_RUNTIMES, first, namespace, dryRun="All")
+        else:
+            check_is_held(first, cluster.create(kind_of(manifest), first, namespace, dryRun="All"))
 
 
 def dry_run_pods(

@@ -232,6 +232,4 @@ def needed(manifest: dict[str, Any], at_once: int = 1) -> list[tuple[str, int, d
 
 def _is_queued(manifest: dict[str, Any]) -> bool:
     """Tells whether a job waits for its room in a queue of Kueue or Volcano."""
-    labels = manifest["metadata"].get("labels") or {}
-    policy = manifest["spec"].get("runPolicy") or {}
-    return QUEUE in labels or "schedulingPolicy" in policy
+    return QUEUE in (manifest["metadata"].get("labels") or {}) or reasons.wants_gang(manifest)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from trireme.frameworks.kinds import QUEUE
+from trireme.frameworks.kinds import GANG, QUEUE
 from trireme.kubernetes import pods
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import Forbidden, KindMissing, NotFound
@@ -33,17 +33,18 @@ _WORKLOADS = (
     Resource("kueue.x-k8s.io", "v1beta1", "workloads"),
     Resource("kueue.x-k8s.io", "v1beta2", "workloads"),
 )
-_POD_GROUPS = (
-    Resource("scheduling.volcano.sh", "v1beta1", "podgroups"),
-    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
-)
+POD_GROUPS = {
+    "volcano": Resource("scheduling.volcano.sh", "v1beta1", "podgroups"),
+    "coscheduling": Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
+}
+"""What each gang scheduler waits for."""
 
 
 def why_queued(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:
     """Says what a queued job waits for, as its Workload or PodGroup does; else empty."""
     if is_suspended(job):
         return _kueue(cluster, job, find)
-    if _wants_gang(job):
+    if wants_gang(job):
         return _pod_group(cluster, job)
     return ""
 
@@ -194,16 +195,19 @@ def _kueue(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:
     return f"waiting in queue {queue}"
 
 
-def _wants_gang(job: dict[str, Any]) -> bool:
-    return "schedulingPolicy" in job["spec"].get("runPolicy", {})
+def wants_gang(job: dict[str, Any]) -> bool:
+    """Tells whether all pods of a job are to start together, or none."""
+    annotations = job["metadata"].get("annotations") or {}
+    return GANG in annotations or "schedulingPolicy" in (job["spec"].get("runPolicy") or {})
 
 
 def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job asks for gang scheduling which the cluster cannot have; else nothing."""
-    if not _wants_gang(job):
+    if not wants_gang(job):
         return ""
     try:
-        cluster.first(_POD_GROUPS, lambda each: cluster.list(each, cluster.namespace, limit="1"))
+        groups = [*POD_GROUPS.values()]
+        cluster.first(groups, lambda each: cluster.list(each, cluster.namespace, limit="1"))
     except KindMissing:
         return (
             "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one: "
@@ -217,13 +221,13 @@ def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
 
 def gang_missing(cluster: Cluster, job: dict[str, Any]) -> str:
     """Says that a job's pods have been made without the gang that it asks for; else nothing."""
-    reason = _pod_group(cluster, job) if _wants_gang(job) else ""
+    reason = _pod_group(cluster, job) if wants_gang(job) else ""
     return reason if reason == NO_GANG else ""
 
 
 def _pod_group(cluster: Cluster, job: dict[str, Any]) -> str:
     metadata = job["metadata"]
-    for resource in _POD_GROUPS:
+    for resource in POD_GROUPS.values():
         try:
             group = cluster.get(resource, metadata["name"], metadata["namespace"])
         except (NotFound, KindMissing):

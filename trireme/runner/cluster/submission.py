@@ -10,12 +10,13 @@ from typing import Any
 
 from trireme.errors import InputError, TriremeError
 from trireme.frameworks import KINDS, kind_of, pods_of
-from trireme.frameworks.kinds import TRAINING_RUNTIMES
+from trireme.frameworks.kinds import QUEUE, TRAINING_RUNTIMES
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, Forbidden, Invalid, KindMissing, NotFound
 from trireme.kubernetes.resources import JOB_SETS, PODS
 from trireme.process.patience import wait_for
 from trireme.runner.cluster import admission
+from trireme.runner.cluster.kueue import check_is_held
 from trireme.runner.cluster.status import State, is_train_job, status_of
 
 _RUN = "MLFLOW_RUN_ID"
@@ -73,17 +74,22 @@ def submit(
 
 def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
     """Creates a job, as soon as Trainer has seen its runtime, which it watches for."""
-    jobs, namespace = kind_of(body), body["metadata"]["namespace"]
 
-    def create() -> dict[str, Any] | None:
+    def create(**query: str) -> dict[str, Any] | None:
         try:
-            return cluster.create(jobs, body, namespace)
+            return cluster.create(kind_of(body), body, body["metadata"]["namespace"], **query)
         except Invalid as error:
             if RUNTIME_MISSING not in str(error):
                 raise
             return None
 
-    return wait_for(create, RUNTIME_LIMIT, RUNTIME_PAUSE) or cluster.create(jobs, body, namespace)
+    def patiently(**query: str) -> dict[str, Any]:
+        made = wait_for(lambda: create(**query), RUNTIME_LIMIT, RUNTIME_PAUSE)
+        return made or cluster.create(kind_of(body), body, body["metadata"]["namespace"], **query)
+
+    if QUEUE in body["metadata"].get("labels", {}) and is_train_job(body):
+        check_is_held(body, patiently(dryRun="All"))  # which needed the runtime
+    return patiently()
 
 
 @contextmanager
