@@ -91,6 +91,17 @@ def parse(text: str, called: str, loader: type[Loader] = Loader) -> Any:
         return reader.construct_document(node)
 
 
+def documents(text: str, called: str) -> list[Any]:
+    """Returns what each document of a YAML text holds, but for empty ones."""
+    with _explained(called), closing(Loader(text)) as reader:
+        found = []
+        while reader.check_node():
+            if node := reader.get_node():
+                _refuse_large(node)
+                found.append(reader.construct_document(node))
+        return [document for document in found if document is not None]
+
+
 def check(text: str, called: str) -> None:
     """Refuses documents that another reader would take too long or too much room for."""
     with _explained(called), closing(Loader(text)) as reader:

@@ -14,6 +14,9 @@ class _Jobs(LazyGroup):
             "job.preflight:preflight", "Test whether the replicas of a job reach each other."
         ),
         "render": Lazy("job.submit:render", "Show a job's manifest, for kubectl or a repository."),
+        "convert": Lazy(
+            "job.convert:convert", "Show a job of the training operator as a TrainJob."
+        ),
         "schema": Lazy("job.submit:schema", "Show the JSON schema of a job's YAML, for editors."),
         "list": Lazy("job.look:list_jobs", "List the jobs there are."),
         "status": Lazy(
