@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trireme.answers.catalogs import ListedPipeline, PipelineList
 from trireme.cli.lazy import application
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import (
     LOADING,
     Data,
@@ -92,19 +94,25 @@ def _parameters_help(reference: str) -> str:
     return "\n".join(lines)
 
 
-def list_pipelines() -> None:
+def list_pipelines(output: Output = Form.TEXT) -> None:
     """List the pipelines."""
     from importlib.util import find_spec
 
     from trireme import plugins
     from trireme.pipeline.catalog import PIPELINES, added
 
-    for name, description in PIPELINES.items():
-        typer.echo(f"{name}  {description}")
+    every = dict(PIPELINES)
     for name, entry in added().items():
         try:  # to load them takes kfp, and more than a second
             lacks = find_spec(entry.module) is None
         except Exception:  # of a package around it
             lacks = True
         note = f"; cannot be loaded: there is no module {entry.module}" if lacks else ""
-        typer.echo(f"{name}  From {plugins.whose(entry)}{note}")
+        every[name] = f"From {plugins.whose(entry)}{note}"
+    listed = [ListedPipeline(name=name, description=text) for name, text in every.items()]
+    show(PipelineList(pipelines=listed), output, _draw)
+
+
+def _draw(shown: PipelineList) -> None:
+    for each in shown.pipelines:
+        typer.echo(f"{each.name}  {each.description}")

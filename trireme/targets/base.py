@@ -125,6 +125,8 @@ class Run:
 class NoSuchRun(InputError):
     """There is no run of this name."""
 
+    code = "not-found"
+
 
 @dataclass(frozen=True)
 class Version:
