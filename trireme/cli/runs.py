@@ -8,6 +8,7 @@ import typer
 
 from trireme.cli.output import Form, Output, line_by_line, show
 from trireme.cli.target import Verbose, on_target
+from trireme.cli.waiting import For, Timeout, wait
 from trireme.targets import listing
 from trireme.targets.meant import meant
 from trireme.terminal.tables import table
@@ -48,13 +49,27 @@ def list_runs(target: "Target", output: Output = Form.TEXT) -> None:
 
 
 @on_target()
-def status(target: "Target", run: RunName = "", output: Output = Form.TEXT) -> None:
-    """Show a run and its steps."""
+def status(
+    target: "Target",
+    run: RunName = "",
+    until: For = "",
+    timeout: Timeout = None,
+    output: Output = Form.TEXT,
+) -> None:
+    """Show a run and its steps; with --for, when it is in a state."""
     from trireme.targets import telling
 
     found = target.find(meant(target, run))
+
+    def look() -> tuple[str, bool]:
+        state = target.find(found.key).state
+        return state, telling.has_ended(state)
+
+    reached = wait(look, until, timeout, telling.STATES)
+    found = target.find(found.key) if until else found
     show(telling.status(target, found), output, _draw)
     target.catch_up([found])
+    raise typer.Exit(reached)
 
 
 def _draw(shown: "RunStatus") -> None:

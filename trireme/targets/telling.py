@@ -9,6 +9,9 @@ from trireme.targets.base import ENDED, Run, Target
 
 _OF_A_REPLICA = re.compile(r"\[(?P<replica>[a-z][a-z-]*-\d+)\] (?P<line>.*)", re.DOTALL)
 
+STATES = ("pending", "running", "FINISHED", "FAILED", "KILLED")
+"""The states of runs that can be waited for."""
+
 STOPPED = ("FAILED", "KILLED", "lost")
 """The states of runs that have not come to their end."""
 
@@ -22,7 +25,7 @@ def status(target: Target[Any], run: Run) -> RunStatus:
         name=run.name,
         id=run.id,
         state=run.state,
-        has_ended=run.state in ENDED or is_stopped,
+        has_ended=has_ended(run.state),
         created=moment(run.created),
         seconds=run.seconds,
         message=run.message,
@@ -34,6 +37,11 @@ def status(target: Target[Any], run: Run) -> RunStatus:
         last_lines=target.last_lines(run).splitlines() if is_stopped else [],
         next=target.what_helps(run, steps) if is_stopped else {},
     )
+
+
+def has_ended(state: str) -> bool:
+    """Tells whether a run in a state has come to an end, whichever."""
+    return state in (*ENDED, *STOPPED)
 
 
 def line(step: str, text: str) -> StepLine:

@@ -1,7 +1,9 @@
 """trireme/answers: the schema that is published, and what is written by it."""
 
 import json
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -13,8 +15,12 @@ from trireme.answers.comparisons import MeasuredValue
 from trireme.answers.runs import ListedRun, RunList
 from trireme.answers.schema import ANSWERS, schema
 from trireme.cli.app import is_for_a_script
-from trireme.errors import InputError, JobFailed
+from trireme.errors import InputError, JobFailed, TriremeError
+from trireme.kubernetes import errors  # noqa: F401 - which have codes of their own
 from trireme.targets import telling
+
+PAGE = (Path(__file__).parents[3] / "docs" / "scripts.md").read_text()
+CODES = PAGE.partition("| `code` |")[2].partition("## ")[0]
 
 
 def test_the_schema_is_golden(golden):
@@ -111,3 +117,13 @@ def test_a_line_of_a_replica_is_told_apart_from_its_words():
     assert (told.step, told.replica, told.line) == ("train", "worker-12", "loss [a] 0.5")
     told = telling.line("evaluate", "[INFO] accuracy 0.9")
     assert (told.replica, told.line) == ("", "[INFO] accuracy 0.9")
+
+
+def test_the_page_lists_every_code():
+    """Also those of kinds of errors that are loaded late."""
+    listed = set(re.findall(r"`([a-z-]+)`", CODES))
+    known, kinds = set(), [TriremeError]
+    for kind in kinds:  # it grows
+        known.add(kind.code)
+        kinds += kind.__subclasses__()
+    assert listed == known

@@ -10,12 +10,16 @@ from trireme.cli import tensorboard
 from trireme.cli.job.options import JobName
 from trireme.cli.job.places import on_jobs, printer
 from trireme.cli.output import Form, Output, line_by_line, show
+from trireme.cli.waiting import For, Timeout, wait
 from trireme.plain import plain
 from trireme.terminal.tables import age, lines, table, watch
 
 if TYPE_CHECKING:
     from trireme.answers.jobs import JobList, JobStatus, JobUse
     from trireme.observers.usage import Usage
+
+STATES = ("running", "succeeded", "failed", "cancelled")
+"""The states of jobs that can be waited for."""
 
 PAUSE = 2.0  # seconds between two looks at what a job uses
 
@@ -45,9 +49,23 @@ def _draw_list(shown: "JobList") -> None:
 
 
 @on_jobs
-def status(telling: Any, place: Any, name: JobName, output: Output = Form.TEXT) -> None:
-    """Show a job, its replicas, and the reasons for their states."""
+def status(
+    telling: Any,
+    place: Any,
+    name: JobName,
+    until: For = "",
+    timeout: Timeout = None,
+    output: Output = Form.TEXT,
+) -> None:
+    """Show a job, its replicas, and why they are so; with --for, when it is in a state."""
+
+    def look() -> tuple[str, bool]:
+        now = telling.told(place, name)
+        return now.state, now.has_ended
+
+    reached = wait(look, until, timeout, STATES)
     show(telling.told(place, name), output, _draw)
+    raise typer.Exit(reached)
 
 
 def _draw(shown: "JobStatus") -> None:
