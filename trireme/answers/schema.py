@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from trireme.answers import catalogs, comparisons, jobs, plans, problem, runs
+from trireme.answers import catalogs, comparisons, explanations, jobs, plans, problem, runs
 from trireme.answers.answer import Part
 
 ANSWERS: dict[str, type[Part]] = {
@@ -13,6 +13,7 @@ ANSWERS: dict[str, type[Part]] = {
     "job-list": jobs.JobList,
     "job-status": jobs.JobStatus,
     "job-use": jobs.JobUse,
+    "explanation": explanations.Explanation,
     "plan": plans.RunPlan,
     "diagnosis": plans.Diagnosis,
     "pipeline-list": catalogs.PipelineList,

@@ -39,6 +39,9 @@ class _Commands(LazyGroup):
         "plan": Lazy("plan:app", "Show what a run would create, request and cost; check it."),
         "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
         "status": Lazy("runs:status", "Show a run and its steps."),
+        "explain": Lazy(
+            "explain:explain", "Say why a run or job waits or failed, and what to do next."
+        ),
         "logs": Lazy("runs:logs", "Show what a run's steps print, each line with its step."),
         "report": Lazy("report:report", "Write a picture of a run: a page of HTML."),
         "compare": Lazy("compare:compare", "Show what differs between runs, and their curves."),
