@@ -9,7 +9,8 @@ from trireme.errors import TriremeError
 
 # As sentences on input begin: the field and what was given for it.
 _GIVEN = re.compile(
-    r"(?P<field>(--?)?[A-Za-z][\w.\[\]-]*)( ['\"\d{\[]|: (must|is|has|needs|give)\b)"
+    r"(parameter )?(?P<field>(--?)?[A-Za-z][\w.\[\]-]*)"
+    r"( ['\"\d{\[]|: (['\"]|(must|is|has|needs|give)\b))"
 )
 _COMMAND = re.compile(r"'(trireme [^']+)'")
 

@@ -4,7 +4,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from trireme.answers import catalogs, comparisons, explanations, jobs, plans, problem, runs
+from trireme.answers import (
+    catalogs,
+    comparisons,
+    explanations,
+    jobs,
+    plans,
+    problem,
+    proposals,
+    runs,
+)
 from trireme.answers.answer import Part
 
 ANSWERS: dict[str, type[Part]] = {
@@ -22,6 +31,8 @@ ANSWERS: dict[str, type[Part]] = {
     "comparison": comparisons.RunComparison,
     "strategy-list": comparisons.StrategyList,
     "advice": comparisons.JobAdvice,
+    "lines": proposals.Lines,
+    "proposal": proposals.Proposal,
     "error": problem.Problem,
     "step-line": runs.StepLine,
     "replica-line": jobs.ReplicaLine,

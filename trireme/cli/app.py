@@ -68,6 +68,7 @@ class _Commands(LazyGroup):
         ),
         "pipelines": Lazy("run:list_pipelines", "List the pipelines."),
         "schema": Lazy("schema:schema", "Show the JSON Schema of what -o json writes."),
+        "mcp": Lazy("mcp:mcp", "Serve an agent by MCP: read-only, unless changes are allowed."),
         "ui": Lazy("ui:ui", "Start MLflow's UI with the runs of this machine."),
         "job": Lazy("job:app", "One training job without a pipeline."),
         "dataset": Lazy("dataset:app", "Datasets on a cluster."),
