@@ -98,10 +98,24 @@ def test_jobs_of_this_machine(trireme):
         (["plan", "pytorch-training"], "plan"),
         (["strategy", "1e8", "--device", "h100"], "strategy-list"),
         (["list"], "run-list"),
+        (["prune", "--dry-run"], "pruned-list"),
+        (["config", "list"], "saved-list"),
     ],
 )
 def test_whatever_shows_something_has_an_answer(trireme, words, kind):
     assert answer(trireme.run(*words, "-o", "json"))["kind"] == kind
+
+
+def test_a_run_shows_itself_when_it_has_started_and_when_it_has_failed(trireme):
+    (trireme.home / "train.py").write_text(FAILS)
+    done = trireme.run("run", "train.py", "-o", "json")
+    told = answer(done, 1)
+    assert (told["kind"], told["state"]) == ("run-status", "FAILED")
+    assert json.loads(done.stderr.splitlines()[-1])["kind"] == "error"
+    started = answer(trireme.run("run", "train.py", "--no-wait", "-o", "json"))
+    assert started["state"] == "running"
+    ended = trireme.run("status", started["name"], "--for", "finished", "-o", "json")
+    assert answer(ended, 1)["state"] == "FAILED"
 
 
 @pytest.mark.parametrize(
@@ -110,11 +124,14 @@ def test_whatever_shows_something_has_an_answer(trireme, words, kind):
         (["status", "nobody", "-o", "json"], "not-found", ""),
         (["status", "-o", "json", "--bogus"], "invalid-input", ""),
         (["list", "--target", "moon", "-o", "json"], "invalid-input", "--target"),
-        (["plan", "pytorch-training", "-p", "workers=many", "-o", "json"], "invalid-input", None),
+        (
+            ["plan", "pytorch-training", "-p", "workers=many", "-o", "json"],
+            "invalid-input",
+            "workers",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_of_json_on_stderr(trireme, words, code, field):
     told = problem(trireme.run(*words), 2)
     assert told["code"] == code and told["exit_status"] == 2
-    if field is not None:
-        assert told["field"] == field
+    assert told["field"] == field

@@ -71,3 +71,43 @@ class ScheduleList(Answer):
     kind: Literal["schedule-list"] = "schedule-list"
     target: str
     schedules: list[ListedSchedule]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedEntry(Part):
+    """What is kept by a name in trireme.yaml."""
+
+    entry_kind: str
+    """code, datasets or workspaces."""
+    name: str
+    where: str
+    """Where it leads; empty where it says none."""
+    file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedList(Answer):
+    """What is kept by name, the nearer file's where two have a name."""
+
+    kind: Literal["saved-list"] = "saved-list"
+    entries: list[SavedEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldThing(Part):
+    """Something that old runs have left."""
+
+    what: str
+    since: datetime
+    """When it was last of use."""
+    bytes: int
+    """What it takes; 0 where that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrunedList(Answer):
+    """What was removed, or with --dry-run would be."""
+
+    kind: Literal["pruned-list"] = "pruned-list"
+    dry_run: bool
+    things: list[OldThing]

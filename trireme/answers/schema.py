@@ -28,6 +28,8 @@ ANSWERS: dict[str, type[Part]] = {
     "pipeline-list": catalogs.PipelineList,
     "model-list": catalogs.ModelList,
     "schedule-list": catalogs.ScheduleList,
+    "saved-list": catalogs.SavedList,
+    "pruned-list": catalogs.PrunedList,
     "comparison": comparisons.RunComparison,
     "strategy-list": comparisons.StrategyList,
     "advice": comparisons.JobAdvice,

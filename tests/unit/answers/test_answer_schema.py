@@ -80,6 +80,7 @@ def test_what_is_no_number_is_null():
         (InputError("workers 0: must be at least 1"), "workers", []),
         (InputError("env.A: is needed; env has B"), "env.A", []),
         (InputError("replicas.worker.cpu 'x': is no amount"), "replicas.worker.cpu", []),
+        (InputError("parameter workers: 'many' is not a whole number"), "workers", []),
         (InputError("there is no run 'x'; 'trireme list' lists them"), "", ["trireme list"]),
         (JobFailed("replica worker-0 exited with status 1", "a\nb"), "", []),
     ],
