@@ -52,7 +52,9 @@ def test_the_one_liners_of_the_docs(failed):
     name = jq(runs, '.runs | map(select(.state == "FAILED")) | .[0].name').strip()
     status = failed.run("status", name, "-o", "json").stdout
     assert jq(status, '.steps[] | select(.state == "FAILED") | .name') == "train\n"
-    assert jq(status, ".next.Resume") == f"trireme resume {name}\n"
+    result, resume = jq(status, ".result,.next.Resume").splitlines()
+    assert result.endswith("ValueError: label 12 is outside of 0..9")
+    assert resume == f"trireme resume {name}"
     lines = failed.run("logs", name, "-o", "json").stdout
     first = jq(lines, 'select(.replica == "master-0").line').splitlines()[0]
     assert first == "epoch 1/3 loss 0.5"

@@ -118,3 +118,27 @@ class RunPlan(Answer):
     findings: list[CheckedFact]
     failed: bool
     """Whether a check has found what keeps it from working."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightProblem(Part):
+    """Something that a preflight has found."""
+
+    sentence: str
+    fatal: bool
+    """Whether the job must not train."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightResult(Answer):
+    """What the replicas of a job have found of each other and of where they are."""
+
+    kind: Literal["preflight"] = "preflight"
+    failed: bool
+    """Whether the job must not train."""
+    figures: dict[str, float]
+    """By the names that they have in MLflow."""
+    replicas: list[dict[str, str]]
+    """For a person: what the table shows of each, by its headings."""
+    problems: list[PreflightProblem]
+    """The cause first."""

@@ -65,6 +65,8 @@ class RunStatus(Answer):
     """How long it has taken."""
     message: str
     """What the target says of how it is; empty for nothing."""
+    result: str
+    """What came of it, or why it failed, in a few words; empty where nothing is known."""
     steps: list[StepStatus]
     """Those that have begun, in order."""
     outcome: dict[str, str]

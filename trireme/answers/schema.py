@@ -24,6 +24,7 @@ ANSWERS: dict[str, type[Part]] = {
     "job-use": jobs.JobUse,
     "explanation": explanations.Explanation,
     "plan": plans.RunPlan,
+    "preflight": plans.PreflightResult,
     "diagnosis": plans.Diagnosis,
     "pipeline-list": catalogs.PipelineList,
     "model-list": catalogs.ModelList,

@@ -29,6 +29,7 @@ def status(target: Target[Any], run: Run) -> RunStatus:
         created=moment(run.created),
         seconds=run.seconds,
         message=run.message,
+        result=run.result,
         steps=[
             StepStatus(name=step.name, state=step.state, seconds=step.seconds, result=step.result)
             for step in steps
