@@ -35,6 +35,18 @@ def test_a_job_that_waits_says_for_what(cluster, player, pytorch):
     assert told.summary.endswith("worker-0: ErrImagePull: no such image")
 
 
+def test_a_run_on_argo_that_waits_says_for_what(argo, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    name = begun(argo)
+    status = {"phase": "Pending", "message": "workflow is waiting for the semaphore gpus"}
+    argo.patch(workflows.WORKFLOWS, name, argo.namespace, {"status": status})
+    told = explaining.explain(registry.open("argo", {"namespace": argo.namespace}), name)
+    assert told.cause is None and not told.has_ended
+    assert [wait.reason for wait in told.waits] == [status["message"]]
+    words = f"trireme logs {name} --target argo --namespace {argo.namespace}"
+    assert told.next[-1].command == words
+
+
 def test_a_run_on_argo_that_failed_is_explained(argo, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     name = begun(argo)

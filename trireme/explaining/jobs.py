@@ -14,11 +14,17 @@ from trireme.answers.jobs import JobStatus, ReplicaStatus
 from trireme.errors import TriremeError, first_line
 from trireme.explaining import causes, training
 from trireme.kubernetes.connection import Cluster
+from trireme.kubernetes.pods import joined
 from trireme.report import of_workspace
 from trireme.report.picture import StepPicture
 from trireme.runner import failed_replica
 
 FAILED = ("failed", "lost")
+
+AGAIN = (
+    "submit it again under another name; it goes on from its checkpoint if checkpoint_dir is the "
+    "same, on a volume or outside of the job's own folder"
+)
 
 Lines = Callable[[str], Sequence[str]]
 """Returns the last lines of a replica."""
@@ -86,7 +92,7 @@ def bundle_there(told: Explanation, cluster: Cluster, file: Path) -> None:
 def of_cluster(told: JobStatus) -> list[Evidence]:
     """Returns what a cluster says of a job: its conditions, where its replicas are, its Events."""
     conditions = [
-        Evidence(what="condition", about=each.type, sentence=f"{each.reason}: {each.message}")
+        Evidence(what="condition", about=each.type, sentence=joined(each.reason, each.message))
         for each in told.conditions
         if each.status == "True"
     ]
@@ -125,7 +131,7 @@ def _explained(told: JobStatus, logs: str, failed: Sequence[str], lines: Lines) 
         cause, rule = causes.cause(sentence, printed, replica=culprit)
         remedies.append(Remedy(what=rule.remedy, command=""))
         if rule.goes_on:
-            remedies.append(Remedy(what="delete it and submit it again, to go on", command=""))
+            remedies.append(Remedy(what=AGAIN, command=""))
     replica = f" --replica {cause.replica}" if cause and cause.replica else ""
     remedies.append(Remedy(what="Its logs", command=f"trireme {logs}{replica}"))
     return Explanation(
