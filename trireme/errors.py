@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import ClassVar
 
 from trireme.plain import plain
 
@@ -13,10 +14,12 @@ class TriremeError(Exception):
     """Something a person can act on; its message is one clear sentence.
 
     Attributes:
+        code: What it is, in a word for scripts, which stays.
         exit_status: What the process exits with when this ends it.
         detail: Further lines worth showing under the sentence, such as the end of a log.
     """
 
+    code: ClassVar[str] = "failed"
     exit_status = 1
 
     def __init__(self, message: str, detail: str = "", exit_status: int | None = None) -> None:
@@ -37,6 +40,7 @@ class TriremeError(Exception):
 class InputError(TriremeError):
     """The input is at fault: names the field, what was given, and what would be accepted."""
 
+    code = "invalid-input"
     exit_status = 2
 
 
@@ -47,21 +51,27 @@ class JobFailed(TriremeError):
         replica_seconds: How long each of its replicas had run by then, by name.
     """
 
+    code = "job-failed"
     replica_seconds: Mapping[str, float] = MappingProxyType({})
 
 
 class ReplicaLost(JobFailed):
     """A job failed as its cluster took a replica away: no fault of the program's."""
 
+    code = "replica-lost"
+
 
 class Cancelled(JobFailed):
     """The job was stopped before its end by a person or a signal."""
 
+    code = "cancelled"
     exit_status = 143
 
 
 class StepFailed(TriremeError):
     """A step did what was asked and the result is not acceptable."""
+
+    code = "step-failed"
 
 
 class PodLost(SystemExit):
@@ -94,9 +104,13 @@ def exit_in_words(status: int) -> str:
 class TrackingUnavailable(TriremeError):
     """The MLflow tracking server does not answer."""
 
+    code = "tracking-unavailable"
+
 
 class TrackingRefused(TrackingUnavailable):
     """The MLflow tracking server does not let us in."""
+
+    code = "tracking-refused"
 
 
 def first_line(error: BaseException) -> str:

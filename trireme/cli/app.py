@@ -3,6 +3,8 @@
 import io
 import signal
 import sys
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -37,6 +39,9 @@ class _Commands(LazyGroup):
         "plan": Lazy("plan:app", "Show what a run would create, request and cost; check it."),
         "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
         "status": Lazy("runs:status", "Show a run and its steps."),
+        "explain": Lazy(
+            "explain:explain", "Say why a run or job waits or failed, and what to do next."
+        ),
         "logs": Lazy("runs:logs", "Show what a run's steps print, each line with its step."),
         "report": Lazy("report:report", "Write a picture of a run: a page of HTML."),
         "compare": Lazy("compare:compare", "Show what differs between runs, and their curves."),
@@ -62,6 +67,8 @@ class _Commands(LazyGroup):
             "strategy:strategy", "Show which strategy trains a model, and what each needs."
         ),
         "pipelines": Lazy("run:list_pipelines", "List the pipelines."),
+        "schema": Lazy("schema:schema", "Show the JSON Schema of what -o json writes."),
+        "mcp": Lazy("mcp:mcp", "Serve an agent by MCP: read-only, unless changes are allowed."),
         "ui": Lazy("ui:ui", "Start MLflow's UI with the runs of this machine."),
         "job": Lazy("job:app", "One training job without a pipeline."),
         "dataset": Lazy("dataset:app", "Datasets on a cluster."),
@@ -132,8 +139,11 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not have every letter
     separate_login()
+    for_scripts = is_for_a_script(sys.argv[1:])
     try:
         with extras.explained():
+            if for_scripts:
+                _run_for_a_script()
             app()
     except SystemExit as ended:
         told = from_a_terminal()
@@ -142,7 +152,12 @@ def main() -> None:
                 signal.signal(number, signal.SIG_IGN)
         raise
     except TriremeError as error:
-        say(error.shown())
+        if for_scripts:
+            from trireme.cli.output import tell_problem
+
+            tell_problem(error)
+        else:
+            say(error.shown())
         sys.exit(error.exit_status)
     except RecursionError:
         say("error: what was given is nested too deep")
@@ -158,6 +173,26 @@ def main() -> None:
         sys.exit(1)
     finally:
         _flush_output()
+
+
+def is_for_a_script(words: Sequence[str]) -> bool:
+    """Tells whether a command line asks for JSON or YAML, also one with a mistake in it."""
+    own = list(takewhile(lambda word: word != "--", words))
+    together = {f"{flag}{form}" for flag in ("-o", "--output=") for form in ("json", "yaml")}
+    apart = {(flag, form) for flag in ("-o", "--output") for form in ("json", "yaml")}
+    return not together.isdisjoint(own) or not apart.isdisjoint(pairwise(own))
+
+
+def _run_for_a_script() -> None:
+    """Runs the command line; what Typer has to say of a mistake is an ``InputError``."""
+    try:
+        status = app(standalone_mode=False)
+    except Exception as error:
+        in_words = getattr(error, "format_message", None)
+        if in_words is None:
+            raise
+        raise InputError(in_words()) from None
+    sys.exit(status if isinstance(status, int) else 0)
 
 
 def _can_write() -> bool:

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.cli.output import Form, show
 from trireme.cli.target import on_target
 
 if TYPE_CHECKING:
+    from trireme.answers.comparisons import RunComparison
+    from trireme.comparing.comparison import Comparison
     from trireme.targets.base import Target
 
 NAME = "comparison.html"
@@ -26,7 +29,10 @@ def compare(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write a page, too: it, or its folder."
+            "-o",
+            "--output",
+            metavar="FILE|json|yaml",
+            help="Write a page, too: it, or its folder. json or yaml: the answer for scripts.",
         ),
     ] = None,
 ) -> None:
@@ -42,6 +48,32 @@ def compare(
 
     hurry()
     found = comparing.compare(target, runs)
-    typer.echo(str(found))
-    if output:
+    form = Form(str(output)) if str(output) in (Form.JSON, Form.YAML) else Form.TEXT
+    show(_answer(found), form, lambda answer: typer.echo(str(found)))
+    if output and form is Form.TEXT:
         typer.echo(f"\n{pages.write(found.html, output, NAME)}")
+
+
+def _answer(found: "Comparison") -> "RunComparison":
+    from trireme.answers.comparisons import (
+        ComparedRun,
+        DifferingValue,
+        MeasuredValue,
+        RunComparison,
+    )
+
+    return RunComparison(
+        runs=[
+            ComparedRun(name=name, state=state)
+            for name, state in zip(found.names, found.states, strict=True)
+        ],
+        differing=[
+            DifferingValue(name=each.name, values=list(each.values)) for each in found.differing
+        ],
+        metrics=[
+            MeasuredValue(name=each.name, values=list(each.values), best=list(each.best))
+            for each in found.measured
+        ],
+        same=found.same,
+        notes=list(found.notes),
+    )

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from trireme.answers.catalogs import SavedEntry, SavedList
 from trireme.cli.lazy import application
+from trireme.cli.output import Form, Output, show
 from trireme.errors import InputError
 from trireme.targets.registry import TARGETS
 from trireme.terminal.tables import table
@@ -18,19 +20,26 @@ app = application(
 
 
 @app.command(name="list")
-def list_saved() -> None:
+def list_saved(output: Output = Form.TEXT) -> None:
     """List what there is, the nearer file's where two have a name."""
     from trireme.pipeline import saved
 
-    found = saved.entries()
-    rows = [[each.kind, each.name, each.in_a_word, str(each.file)] for each in found]
-    table(["KIND", "NAME", "WHERE", "FILE"], rows)
-    if not found:
+    entries = [
+        SavedEntry(entry_kind=each.kind, name=each.name, where=each.in_a_word, file=str(each.file))
+        for each in saved.entries()
+    ]
+    show(SavedList(entries=entries), output, _draw)
+    if not entries:
         typer.echo(f"nothing is kept in {saved.files_in_words()}", err=True)
 
 
-@app.command()
-def show(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind.")]) -> None:
+def _draw(shown: SavedList) -> None:
+    rows = [[each.entry_kind, each.name, each.where, each.file] for each in shown.entries]
+    table(["KIND", "NAME", "WHERE", "FILE"], rows)
+
+
+@app.command(name="show")
+def show_saved(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any kind.")]) -> None:
     """Show what is kept by a name."""
     import yaml
 

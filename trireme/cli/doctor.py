@@ -1,16 +1,21 @@
 """The command ``trireme doctor``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from trireme.answers.plans import Diagnosis, Place
 from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
+from trireme.cli.output import Form, Output, checked, draw_fact, show
 from trireme.cli.target import Workspace
 
 if TYPE_CHECKING:
     from trireme.doctor import Fact
+
+FAILED = "failed"
+"""The verdict on what keeps runs from working."""
 
 
 def doctor(
@@ -18,6 +23,7 @@ def doctor(
     context: Context = "",
     workspace: Workspace = "",
     probe: Probe = False,
+    output: Output = Form.TEXT,
 ) -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
     from trireme import images
@@ -26,10 +32,11 @@ def doctor(
     from trireme.kubernetes import credentials
     from trireme.targets import registry
 
-    failed = _show("This machine", machine.facts())
+    here = _place("This machine", machine.facts(), output)
     if not (context or credentials.are_there()):
-        typer.echo("\nNo cluster: set KUBECONFIG to a file that kubectl can use")
-        raise typer.Exit(int(failed))
+        if output is Form.TEXT:
+            typer.echo("\nNo cluster: set KUBECONFIG to a file that kubectl can use")
+        _end([here], output)
     cluster = connect(namespace, context)
 
     def host() -> str:
@@ -42,18 +49,31 @@ def doctor(
         wanted = [images.BASE, images.PYTORCH]
         found = probed(cluster, wanted, of_cluster.account_of_steps(cluster))
         facts = chain(facts, (Fact(Verdict(it.verdict), it.sentence) for it in found))
-    failed |= _show(f"\n{title}", facts)
+    if output is Form.TEXT:
+        typer.echo()
+    _end([here, _place(title, facts, output)], output)
+
+
+def _place(title: str, found: "Iterable[Fact]", form: Form) -> Place:
+    """Returns what is so at a place, and what that allows; draws it as it comes."""
+    if form is Form.TEXT:
+        typer.echo(title)
+    allows: list[str] = []
+
+    def noted() -> "Iterator[Fact]":
+        for fact in found:
+            if fact.allows and fact.verdict != FAILED:
+                allows.append(fact.allows)
+            yield fact
+
+    place = Place(title=title, facts=checked(noted(), form, draw_fact), allows=allows)
+    if form is Form.TEXT:
+        typer.echo(f"  allows   {'; '.join(allows) or 'nothing'}")
+    return place
+
+
+def _end(places: list[Place], form: Form) -> NoReturn:
+    """Shows the answer, whose text is drawn already, and ends the command."""
+    failed = any(fact.verdict == FAILED for place in places for fact in place.facts)
+    show(Diagnosis(failed=failed, places=places), form, lambda drawn: None)
     raise typer.Exit(int(failed))
-
-
-def _show(title: str, facts: "Iterable[Fact]") -> bool:
-    """Shows what is so, and what that allows; tells whether something keeps runs from working."""
-    typer.echo(title)
-    failed, allowed = False, []
-    for fact in facts:
-        typer.echo(f"  {fact.verdict:<8} {fact.sentence}")
-        failed |= fact.verdict == "failed"
-        if fact.allows and fact.verdict != "failed":
-            allowed.append(fact.allows)
-    typer.echo(f"  allows   {'; '.join(allowed) or 'nothing'}")
-    return failed

@@ -1,8 +1,9 @@
 """The command line of plans: ``trireme plan`` and ``trireme job plan``."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -10,10 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trireme.answers.answer import amounts
+from trireme.answers.plans import (
+    NeededObject,
+    PlannedCost,
+    PlannedJob,
+    PlannedPods,
+    PlannedStep,
+    RunPlan,
+)
 from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
 from trireme.cli.job.description import described
 from trireme.cli.job.options import File, Operator
 from trireme.cli.lazy import application
+from trireme.cli.output import Form, Output, checked, draw_fact, show
 from trireme.cli.target import (
     Data,
     Env,
@@ -56,6 +67,7 @@ def plan(
     secret_env: SecretEnv = None,
     no_check: NoCheck = False,
     probe: Probe = False,
+    output: Output = Form.TEXT,
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
@@ -73,34 +85,30 @@ def plan(
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
     planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **manifest), chosen)
-    typer.echo(f"{chosen.name} on {target.title}\n")
-    if target.is_here and planned.manifest:
+    warnings: list[str] = []
+    facts: dict[str, str] = {}
+    also: list[Iterable[Finding]] = []
+    if target.is_here:
         from trireme.job.rules import GPU
         from trireme.runner.local.gpus import lacking_gpus
 
-        _show_job(planned)
-        _facts(_cost(planned))
-        if lacking := lacking_gpus(int(planned.total.requests.get(GPU, 0))):
-            typer.echo(lacking, err=True)
-        return
-    table(["STEP", "IMAGE"], map(list, planned.steps))
-    if target.is_here:
-        return
-    typer.echo()
-    _show_job(planned)
-    rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
-    size = planned.workspace
-    volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
-    code = {"Code": str(chosen.bundle)} if chosen.bundle else {}
-    facts = _cost(planned) | code | volume | _needs(planned) | planned.facts
-    _facts(facts | {"Rights": f"the run's service account needs: {rights}"})
-    if cluster is None:
-        _check(planned, None)
-        return
-    also: list[Iterable[Finding]] = [target.check(chosen, cluster)]
-    if probe:
-        also.append(probed(cluster, planned.images, planned.account))
-    _check(planned, cluster, chain.from_iterable(also))
+        gpus = int(planned.total.requests.get(GPU, 0)) if planned.manifest else 0
+        warnings += filter(None, [lacking_gpus(gpus)])
+    else:
+        rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
+        size = planned.workspace
+        volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
+        facts = ({"Code": str(chosen.bundle)} if chosen.bundle else {}) | volume
+        facts |= planned.facts | {"Rights": f"the run's service account needs: {rights}"}
+    if cluster is not None:
+        also.append(target.check(chosen, cluster))
+        if probe:
+            also.append(probed(cluster, planned.images, planned.account))
+    answer = replace(
+        _answer(planned), pipeline=chosen.name, place=target.title, facts=facts, warnings=warnings
+    )
+    draw = _draw_here if target.is_here else _draw_there
+    _show(answer, planned, cluster, output, draw, chain.from_iterable(also))
 
 
 def plan_job(
@@ -110,6 +118,7 @@ def plan_job(
     namespace: Namespace = "",
     context: Context = "",
     workspace: Workspace = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """Show what a job would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
@@ -123,12 +132,13 @@ def plan_job(
     known, _ = _prices(cluster)
     manifest = planning.manifest_for(cluster, job)
     planned = planning.plan_job(manifest, known)
-    for note in notes(job, manifest, followed=False):
-        typer.echo(f"note: {note}", err=True)
-    _show_job(planned)
-    rights = {"Rights": f"yours: {access.in_words(planned.rights)}"}
-    _facts(_cost(planned) | _needs(planned) | rights)
-    _check(planned, cluster)
+    answer = replace(
+        _answer(planned),
+        place="a cluster",
+        facts={"Rights": f"yours: {access.in_words(planned.rights)}"},
+        warnings=[f"note: {note}" for note in notes(job, manifest, followed=False)],
+    )
+    _show(answer, planned, cluster, output, _draw_job)
 
 
 def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
@@ -144,68 +154,160 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     return known, known is not None
 
 
-def _show_job(planned: "Plan") -> None:
-    """Shows the training job's pods, as far as it is known beforehand."""
-    if not planned.manifest:
-        return
-    head = [planned.manifest["kind"].upper()]
-    head += ["PODS", "IMAGE", "CPU", "MEMORY", "DEVICES", *(["AN HOUR"] if planned.prices else [])]
-    table(head, [_row(pods, planned.prices) for pods in [*planned.pods, planned.total]])
-    typer.echo()
-    if planned.trainings > 1:
-        typer.echo(f"{planned.trainings} such jobs, up to {planned.at_once} at a time\n")
+def _answer(planned: "Plan") -> RunPlan:
+    """Returns what is planned as an answer, before anything is checked."""
+    job = planned.manifest and PlannedJob(
+        job_kind=planned.manifest["kind"],
+        pods=[_pods(pods) for pods in planned.pods],
+        together=_pods(planned.total),
+        trainings=planned.trainings,
+        at_once=planned.at_once,
+    )
+    return RunPlan(
+        pipeline="",
+        place="",
+        steps=[PlannedStep(name=name, image=image) for name, image in planned.steps],
+        job=job or None,
+        cost=_cost(planned),
+        needs=[
+            NeededObject(kind=needed.kind, name=needed.name, optional=needed.optional)
+            for needed in planned.needed
+        ],
+        facts={},
+        warnings=[],
+        namespace="",
+        findings=[],
+        failed=False,
+    )
 
 
-def _cost(planned: "Plan") -> dict[str, str]:
+def _pods(pods: "Pods") -> PlannedPods:
+    return PlannedPods(
+        name=pods.name,
+        count=pods.count,
+        image=pods.image,
+        requests=amounts(pods.requests),
+        hour=pods.hour,
+    )
+
+
+def _cost(planned: "Plan") -> PlannedCost | None:
     """Returns what training costs; nothing without a price table."""
     if planned.prices is None:
-        return {}
-    hour, in_words = planned.total.hour, planned.prices.in_words
-    cost = f"{in_words(hour)} an hour of training"
-    if planned.time_limit:
-        most = hour * planned.time_limit / 3600
-        cost += f", at most {in_words(most)} in its time limit of {planned.time_limit:,} s"
-        if planned.trainings > 1:
-            cost += f", {in_words(most * planned.trainings)} in all"
-    return {"Cost": cost}
+        return None
+    hour, limit = planned.total.hour, planned.time_limit
+    most = hour * limit / 3600 if limit else None
+    return PlannedCost(
+        currency=planned.prices.currency,
+        hour=hour,
+        time_limit=limit,
+        most=most,
+        most_in_all=None if most is None else most * planned.trainings,
+    )
 
 
-def _row(pods: "Pods", known: "Prices | None") -> list[Any]:
+def _show(
+    answer: RunPlan,
+    planned: "Plan",
+    cluster: "Cluster | None",
+    form: Form,
+    draw: Callable[[RunPlan], None],
+    also: Iterable["Finding"] = (),
+) -> None:
+    """Shows a plan, and what the cluster says of it as it comes.
+
+    Raises:
+        typer.Exit: With 1 if something is wrong.
+    """
+    answer = replace(answer, namespace=cluster.namespace if cluster else "")
+    for warning in answer.warnings:
+        typer.echo(warning, err=True)
+    if form is Form.TEXT:
+        draw(answer)
+    if cluster is None:
+        show(answer, form, lambda drawn: None)
+        return
+    if form is Form.TEXT:
+        typer.echo(f"\nchecked in namespace {cluster.namespace}:")
+    findings = checked(chain(planned.check(cluster), also), form, draw_fact)
+    failed = any(finding.verdict == "failed" for finding in findings)
+    whole = replace(answer, findings=findings, failed=failed)
+    show(whole, form, lambda drawn: None)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _draw_here(plan: RunPlan) -> None:
+    typer.echo(f"{plan.pipeline} on {plan.place}\n")
+    if plan.job:
+        _draw_pods(plan)
+        _facts(_cost_in_words(plan))
+    else:
+        table(["STEP", "IMAGE"], [[step.name, step.image] for step in plan.steps])
+
+
+def _draw_there(plan: RunPlan) -> None:
+    typer.echo(f"{plan.pipeline} on {plan.place}\n")
+    table(["STEP", "IMAGE"], [[step.name, step.image] for step in plan.steps])
+    typer.echo()
+    _draw_job(plan)
+
+
+def _draw_job(plan: RunPlan) -> None:
+    _draw_pods(plan)
+    _facts(_cost_in_words(plan) | _needs(plan) | plan.facts)
+    if not plan.namespace:
+        typer.echo("\nnot checked on a cluster")
+
+
+def _draw_pods(plan: RunPlan) -> None:
+    """Draws the training job's pods, as far as it is known beforehand."""
+    if not plan.job:
+        return
+    head = [plan.job.job_kind.upper(), "PODS", "IMAGE", "CPU", "MEMORY", "DEVICES"]
+    head += ["AN HOUR"] if plan.cost else []
+    table(head, [_row(pods, plan.cost) for pods in [*plan.job.pods, plan.job.together]])
+    typer.echo()
+    if plan.job.trainings > 1:
+        typer.echo(f"{plan.job.trainings} such jobs, up to {plan.job.at_once} at a time\n")
+
+
+def _row(pods: PlannedPods, cost: PlannedCost | None) -> list[Any]:
+    from trireme.cost.table import in_words
     from trireme.kubernetes.amounts import shown
 
-    others = {name: n for name, n in pods.requests.items() if name not in ("cpu", "memory")}
+    def of(name: str) -> str:
+        return shown(name, Decimal(str(pods.requests.get(name, 0))))
+
+    others = [name for name in pods.requests if name not in ("cpu", "memory")]
     return [
-        pods.name,
-        pods.count,
-        pods.image,
-        *(shown(name, pods.requests.get(name, Decimal(0))) for name in ("cpu", "memory")),
-        ", ".join(f"{shown(name, amount)} {name}" for name, amount in others.items()),
-        *([known.in_words(pods.hour)] if known else []),
+        *(pods.name, pods.count, pods.image, of("cpu"), of("memory")),
+        ", ".join(f"{of(name)} {name}" for name in others),
+        *([in_words(pods.hour, cost.currency)] if cost else []),
     ]
 
 
-def _needs(planned: "Plan") -> dict[str, str]:
+def _cost_in_words(plan: RunPlan) -> dict[str, str]:
+    from trireme.cost.table import in_words
+
+    if not (cost := plan.cost):
+        return {}
+    words = f"{in_words(cost.hour, cost.currency)} an hour of training"
+    if cost.most is not None:
+        most = in_words(cost.most, cost.currency)
+        words += f", at most {most} in its time limit of {cost.time_limit:,} s"
+        if plan.job and plan.job.trainings > 1 and cost.most_in_all is not None:
+            words += f", {in_words(cost.most_in_all, cost.currency)} in all"
+    return {"Cost": words}
+
+
+def _needs(plan: RunPlan) -> dict[str, str]:
     """Returns what has to be there, by kind."""
     names: dict[str, list[str]] = {}
-    for needed in planned.needed:
+    for needed in plan.needs:
         optional = " (optional)" if needed.optional else ""
         names.setdefault(needed.kind, []).append(f"{needed.name}{optional}")
     return {kind: ", ".join(those) for kind, those in names.items()}
-
-
-def _check(planned: "Plan", cluster: "Cluster | None", also: Iterable["Finding"] = ()) -> None:
-    """Shows what the cluster says; ends the command with exit status 1 if something is wrong."""
-    typer.echo()
-    if cluster is None:
-        typer.echo("not checked on a cluster")
-        return
-    typer.echo(f"checked in namespace {cluster.namespace}:")
-    failed = False
-    for finding in chain(planned.check(cluster), also):
-        typer.echo(f"  {finding.verdict:<8} {finding.sentence}")
-        failed |= finding.verdict == "failed"
-    if failed:
-        raise typer.Exit(1)
 
 
 def _facts(facts: dict[str, str]) -> None:

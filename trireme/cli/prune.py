@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.answers.answer import moment
+from trireme.answers.catalogs import OldThing, PrunedList
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import on_target
 from trireme.errors import InputError
 from trireme.terminal.tables import age, table
 
 if TYPE_CHECKING:
-    from trireme.targets.base import Target
+    from trireme.targets.base import Prunable, Target
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -42,24 +45,46 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
     ] = False,
+    output: Output = Form.TEXT,
 ) -> None:
     """Remove old runs with what they have left, and what no run uses any more.
 
     MLflow keeps its records: models, their versions, metrics, and what reproduce needs. With
     --records they go as well.
     """
-    from trireme.text.units import in_words
-
     before = time.time() - _seconds(older_than)
     found = target.prunable(before, keep, _bytes(cache_limit), records)
-    rows = [[one.what, age(one.since), in_words(one.bytes) if one.bytes else ""] for one in found]
-    table(["REMOVED" if not dry_run else "WOULD BE REMOVED", "AGE", "SIZE"], rows)
+    if output is Form.TEXT:  # what takes long to be removed is told before
+        _draw(_answer(found, dry_run))
     if not dry_run:
         for one in found:
             one.remove()
-    total = sum(one.bytes for one in found)
+    show(_answer(found, dry_run), output, _draw_sum)
+
+
+def _answer(found: "list[Prunable]", dry_run: bool) -> PrunedList:
+    things = [
+        OldThing(what=one.what, since=moment(one.since), bytes=int(one.bytes)) for one in found
+    ]
+    return PrunedList(dry_run=dry_run, things=things)
+
+
+def _draw(shown: PrunedList) -> None:
+    from trireme.text.units import in_words
+
+    rows = [
+        [one.what, age(one.since.timestamp()), in_words(one.bytes) if one.bytes else ""]
+        for one in shown.things
+    ]
+    table(["WOULD BE REMOVED" if shown.dry_run else "REMOVED", "AGE", "SIZE"], rows)
+
+
+def _draw_sum(shown: PrunedList) -> None:
+    from trireme.text.units import in_words
+
+    total = sum(one.bytes for one in shown.things)
     freed = f", {in_words(total)}" if total else ""
-    typer.echo(f"{len(found)} {'would be ' * dry_run}removed{freed}", err=True)
+    typer.echo(f"{len(shown.things)} {'would be ' * shown.dry_run}removed{freed}", err=True)
 
 
 def _bytes(text: str | None) -> float | None:

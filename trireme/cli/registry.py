@@ -1,13 +1,13 @@
 """The command line of the model registry: ``trireme models``, ``promote`` and ``rollback``."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from trireme.answers.answer import moment, moment_if_known
+from trireme.answers.catalogs import ModelList, ModelVersion
+from trireme.cli.output import Form, Output, show
 from trireme.terminal.tables import age, table
-
-if TYPE_CHECKING:
-    from trireme.deployment.registered import Version
 
 ServedModel = Annotated[
     str,
@@ -26,46 +26,58 @@ def models(
             metavar="[MODEL]", help="Show the versions of this one.", show_default=False
         ),
     ] = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """List the registered models with their champions, or the versions of one."""
     from trireme.deployment import registered
-    from trireme.tracking.registry import CHAMPION
 
     found = registered.versions(model)
     if not found:
         typer.echo(
             "no registered models yet; a run registers one with -p model_name=NAME", err=True
         )
-        return
-    if model:
-        head = ["VERSION", "ALIAS", "METRIC", "AGE", "CHAMPION FOR", "RUN"]
-        rows = [
-            [
-                each.number,
-                ", ".join(each.aliases),
-                each.metric,
-                age(each.created),
-                _since(each),
-                each.run,
-            ]
-            for each in found
+    versions = [
+        ModelVersion(
+            model=each.model,
+            number=each.number,
+            aliases=each.aliases,
+            metric=each.metric,
+            created=moment(each.created),
+            champion_since=moment_if_known(each.since),
+            run=each.run,
+        )
+        for each in found
+    ]
+    show(ModelList(versions=versions), output, _draw_versions if model else _draw_models)
+
+
+def _draw_versions(shown: ModelList) -> None:
+    rows = [
+        [
+            *(each.number, ", ".join(each.aliases), each.metric, age(each.created.timestamp())),
+            *(_since(each), each.run),
         ]
-        table(head, rows)
-        return
-    head = ["MODEL", "VERSIONS", "CHAMPION", "METRIC", "FOR", "RUN"]
+        for each in shown.versions
+    ]
+    table(["VERSION", "ALIAS", "METRIC", "AGE", "CHAMPION FOR", "RUN"], rows)
+
+
+def _draw_models(shown: ModelList) -> None:
+    from trireme.tracking.registry import CHAMPION
+
     rows = []
-    for name in dict.fromkeys(each.model for each in found):
-        own = [each for each in found if each.model == name]
+    for name in dict.fromkeys(each.model for each in shown.versions):
+        own = [each for each in shown.versions if each.model == name]
         champion = next((each for each in own if CHAMPION in each.aliases), None)
         about = (
             [champion.number, champion.metric, _since(champion), champion.run] if champion else []
         )
         rows.append([name, len(own), *(about or ["none", "", "", ""])])
-    table(head, rows)
+    table(["MODEL", "VERSIONS", "CHAMPION", "METRIC", "FOR", "RUN"], rows)
 
 
-def _since(version: "Version") -> str:
-    return age(version.since) if version.since else ""
+def _since(version: ModelVersion) -> str:
+    return age(version.champion_since.timestamp()) if version.champion_since else ""
 
 
 def promote(

@@ -1,11 +1,14 @@
 """``trireme run``: a pipeline, here or on a cluster."""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trireme.answers.catalogs import ListedPipeline, PipelineList
 from trireme.cli.lazy import application
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import (
     LOADING,
     Data,
@@ -43,11 +46,12 @@ def run(
     secret_env: SecretEnv = None,
     verbose: Verbose = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="On a cluster: start the run and return at once.")
+        bool, typer.Option("--no-wait", help="Start the run, which goes on, and return at once.")
     ] = False,
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this help, or a pipeline's parameters, and exit.")
     ] = False,
+    output: Output = Form.TEXT,
 ) -> None:
     """Run a pipeline or a training program here or, with --target kfp or argo, on a cluster.
 
@@ -65,7 +69,7 @@ def run(
 
     from trireme.terminal.console import Console
 
-    console = Console(sys.stdout, verbose)
+    console = Console(sys.stdout if output is Form.TEXT else sys.stderr, verbose)
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
         from trireme.compiling.loading import ready
 
@@ -73,7 +77,21 @@ def run(
         chosen, given = asked(context, pipeline, loading, param, params, data, job, there)
     chosen, arguments = ready(chosen, given, target)
     name = chosen.name_of_a_run()
-    raise typer.Exit(target.run(chosen, arguments, name, console, wait=not no_wait))
+    try:
+        status = target.run(chosen, arguments, name, console, wait=not no_wait)
+    finally:
+        if output is not Form.TEXT:
+            _show(target, name, output)
+    raise typer.Exit(status)
+
+
+def _show(target: "Target", name: str, form: Form) -> None:
+    """Shows how a run is, if it has been made."""
+    from trireme.targets import telling
+    from trireme.targets.base import NoSuchRun
+
+    with suppress(NoSuchRun):
+        show(telling.status(target, target.find(name)), form, lambda drawn: None)
 
 
 def _parameters_help(reference: str) -> str:
@@ -92,19 +110,25 @@ def _parameters_help(reference: str) -> str:
     return "\n".join(lines)
 
 
-def list_pipelines() -> None:
+def list_pipelines(output: Output = Form.TEXT) -> None:
     """List the pipelines."""
     from importlib.util import find_spec
 
     from trireme import plugins
     from trireme.pipeline.catalog import PIPELINES, added
 
-    for name, description in PIPELINES.items():
-        typer.echo(f"{name}  {description}")
+    every = dict(PIPELINES)
     for name, entry in added().items():
         try:  # to load them takes kfp, and more than a second
             lacks = find_spec(entry.module) is None
         except Exception:  # of a package around it
             lacks = True
         note = f"; cannot be loaded: there is no module {entry.module}" if lacks else ""
-        typer.echo(f"{name}  From {plugins.whose(entry)}{note}")
+        every[name] = f"From {plugins.whose(entry)}{note}"
+    listed = [ListedPipeline(name=name, description=text) for name, text in every.items()]
+    show(PipelineList(pipelines=listed), output, _draw)
+
+
+def _draw(shown: PipelineList) -> None:
+    for each in shown.pipelines:
+        typer.echo(f"{each.name}  {each.description}")

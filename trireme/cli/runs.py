@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.cli.output import Form, Output, line_by_line, show
 from trireme.cli.target import Verbose, on_target
+from trireme.cli.waiting import For, Timeout, wait
 from trireme.targets import listing
 from trireme.targets.meant import meant
 from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
+    from trireme.answers.runs import RunStatus
     from trireme.targets.base import Target
 
 _RUN = (
@@ -36,40 +39,55 @@ Later = Annotated[
 
 
 @on_target()
-def list_runs(target: "Target") -> None:
+def list_runs(target: "Target", output: Output = Form.TEXT) -> None:
     """List the runs of pipelines, the latest first, with the parameters that differ."""
     found = target.latest()
     if not found:
         typer.echo(target.no_runs(), err=True)
-        return
-    table(*listing.rows(found))
+    show(listing.listed(target, found), output, lambda shown: table(*listing.rows(shown.runs)))
     target.catch_up(found)
 
 
 @on_target()
-def status(target: "Target", run: RunName = "") -> None:
-    """Show a run and its steps."""
-    from trireme.targets.base import ENDED
+def status(
+    target: "Target",
+    run: RunName = "",
+    until: For = "",
+    timeout: Timeout = None,
+    output: Output = Form.TEXT,
+) -> None:
+    """Show a run and its steps; with --for, when it is in a state."""
+    from trireme.targets import telling
+
+    found = target.find(meant(target, run))
+
+    def look() -> tuple[str, bool]:
+        state = target.find(found.key).state
+        return state, telling.has_ended(state)
+
+    reached = wait(look, until, timeout, telling.STATES)
+    found = target.find(found.key) if until else found
+    show(telling.status(target, found), output, _draw)
+    target.catch_up([found])
+    raise typer.Exit(reached)
+
+
+def _draw(shown: "RunStatus") -> None:
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    found = target.find(meant(target, run))
-    console.heading(f"{found.name}: {found.state}, {found.seconds:.0f} s")
-    if found.message:
-        console.print(found.message)
-    steps = target.told(found)
+    console.heading(f"{shown.name}: {shown.state}, {shown.seconds:.0f} s")
+    if shown.message:
+        console.print(shown.message)
     rows = [
         [step.name, step.state, f"{step.seconds:.0f}" if step.seconds else "", step.result]
-        for step in steps
+        for step in shown.steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    came_of_it = target.outcome(found) if found.state in ENDED else {}
-    console.facts(came_of_it | found.facts)
-    if found.state in ("FAILED", "KILLED", "lost"):
-        for line in target.last_lines(found).splitlines():
-            console.print(line)
-        console.facts(target.what_helps(found, steps))
-    target.catch_up([found])
+    console.facts(shown.outcome)
+    for line in shown.last_lines:
+        console.print(line)
+    console.facts(shown.next)
 
 
 @on_target()
@@ -80,14 +98,17 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow until the run ends.")
     ] = False,
     step: Annotated[str, typer.Option(help="Only this step, such as train or trial-000.")] = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """Show the output of a run's steps, each line with its step."""
     from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
+    from trireme.targets import telling
     from trireme.terminal.engine_lines import StepLines
 
+    lines = StepLines(line_by_line(output, telling.line))
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
-            target.logs(meant(target, run), step, StepLines(), follow=follow)
+            target.logs(meant(target, run), step, lines, follow=follow)
     except Interrupted as interruption:  # the run goes on
         raise typer.Exit(128 + interruption.number) from None
 

@@ -1,6 +1,7 @@
 """The command line of schedules: ``trireme schedule``."""
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,14 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from trireme.answers.catalogs import ListedSchedule, ScheduleList
 from trireme.cli.lazy import application
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import Env, Param, Params, PipelineName, SecretEnv, on_target, variables
 from trireme.errors import InputError
 from trireme.targets.registry import BUILD, CLUSTERS, SCHEDULE
 from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
-    from trireme.schedules.plans import Plan
+    from datetime import datetime
+
+    from trireme.schedules.plans import Kept, Plan
     from trireme.schedules.schedule import Schedule
     from trireme.targets.base import Target
     from trireme.terminal.console import Console
@@ -129,31 +134,63 @@ def set_schedule(
 
 @app.command(name="list")
 @on_cluster
-def list_schedules(target: "Target") -> None:
+def list_schedules(target: "Target", output: Output = Form.TEXT) -> None:
     """List the schedules that Trireme has created."""
-    rows = []
-    for found in target.schedules().listing():
-        schedule = found.schedule
-        when = f"{schedule.cron} {schedule.time_zone}"
-        state = "running" if found.is_enabled else "paused"
-        upcoming = (*(_times(schedule, 1) if found.is_enabled else []), "")[0]
-        rows.append([schedule.name, schedule.pipeline, when, schedule.version, state, upcoming])
+    show(_answer(target, target.schedules().listing()), output, _draw_list)
+
+
+@app.command(name="show")
+@on_cluster
+def show_schedule(target: "Target", name: Name, output: Output = Form.TEXT) -> None:
+    """Show a schedule and its next times."""
+    show(_answer(target, target.schedules().find(name)), output, _draw)
+
+
+def _answer(target: "Target", found: "Sequence[Kept]") -> ScheduleList:
+    from trireme.schedules.plans import shown
+
+    return ScheduleList(
+        target=target.name,
+        schedules=[
+            ListedSchedule(
+                name=each.schedule.name,
+                pipeline=each.schedule.pipeline,
+                cron=each.schedule.cron,
+                time_zone=each.schedule.time_zone,
+                version=each.schedule.version,
+                is_enabled=each.is_enabled,
+                next=each.schedule.next_times(NEXT) if each.is_enabled else [],
+                facts={key: shown(value) for key, value in each.facts.items()},
+            )
+            for each in found
+        ],
+    )
+
+
+def _draw_list(shown: ScheduleList) -> None:
+    rows = [
+        [
+            *(each.name, each.pipeline, f"{each.cron} {each.time_zone}", each.version),
+            *(_state(each), next(iter(_in_words(each.next)), "")),
+        ]
+        for each in shown.schedules
+    ]
     table(["NAME", "PIPELINE", "CRON", "VERSION", "STATE", "NEXT"], rows)
 
 
-@app.command()
-@on_cluster
-def show(target: "Target", name: Name) -> None:
-    """Show a schedule and its next times."""
-    from trireme.schedules.plans import shown
+def _draw(shown: ScheduleList) -> None:
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    for found in target.schedules().find(name):
-        console.heading(f"{name}: {'running' if found.is_enabled else 'paused'}")
-        console.facts({key: shown(value) for key, value in found.facts.items()})
-        if found.is_enabled:
-            _show_times(found.schedule, console)
+    for each in shown.schedules:
+        console.heading(f"{each.name}: {_state(each)}")
+        console.facts(each.facts)
+        if each.is_enabled:
+            _draw_times(each.time_zone, each.next, console)
+
+
+def _state(schedule: ListedSchedule) -> str:
+    return "running" if schedule.is_enabled else "paused"
 
 
 @app.command()
@@ -215,14 +252,15 @@ def _show_plan(plan: "Plan", console: "Console") -> None:
     for note in plan.notes:
         console.print(f"  note: {note}")
     if plan.runs:
-        _show_times(plan.schedule, console)
+        next_times = plan.schedule.next_times(NEXT)
+        _draw_times(plan.schedule.time_zone, next_times, console)
 
 
-def _show_times(schedule: "Schedule", console: "Console") -> None:
-    console.print(f"  next in {schedule.time_zone}:")
-    for time in _times(schedule, NEXT):
-        console.print(f"    {time}")
+def _draw_times(time_zone: str, times: "Sequence[datetime]", console: "Console") -> None:
+    console.print(f"  next in {time_zone}:")
+    for words in _in_words(times):
+        console.print(f"    {words}")
 
 
-def _times(schedule: "Schedule", count: int) -> list[str]:
-    return [time.strftime("%a ") + time.isoformat(" ") for time in schedule.next_times(count)]
+def _in_words(times: "Sequence[datetime]") -> list[str]:
+    return [time.strftime("%a ") + time.isoformat(" ") for time in times]

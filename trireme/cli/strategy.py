@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trireme.answers.comparisons import StrategyChoice, StrategyList
+from trireme.cli.output import Form, Output, show
 from trireme.errors import InputError
 from trireme.terminal.tables import table
 
 if TYPE_CHECKING:
     from trireme.strategy.choose import Choice
     from trireme.strategy.communication import Machines
-    from trireme.strategy.model import Transformer
 
 HEAD = ["STRATEGY", "PP", "DP", "TP", "MICRO-BATCH", "CHECKPOINTING", "WEIGHTS", "GRADIENTS"]
 HEAD += ["OPTIMIZER", "ACTIVATIONS", "CHECKPOINTED", "PEAK", "FITS", "WAITING", "BUBBLE", "STEP"]
@@ -54,6 +55,7 @@ def strategy(
     utilisation: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of FLOPS that is reached (MFU).")
     ] = 0.4,
+    output: Output = Form.TEXT,
 ) -> None:
     """Show which strategy trains a model: what each needs, how long it waits, and which is best."""
     from dataclasses import replace
@@ -75,11 +77,22 @@ def strategy(
     found = choose.choices(trained, kept, machines, batch_size, length)
     if not found:
         raise InputError(f"--batch-size {batch_size}: {machines.world} devices cannot divide it")
-    _show(trained, machines, found)
-    typer.echo(f"\n{choose.reason(found, machines)}\n")
-    if found[0].fits:
-        _job("PyTorch", words.pytorch(found[0], trained, kept, machines))
-    _job("TensorFlow", words.tensorflow(found, trained, machines))
+    jobs = {"PyTorch": words.pytorch(found[0], trained, kept, machines)} if found[0].fits else {}
+    jobs["TensorFlow"] = words.tensorflow(found, trained, machines)
+    answer = StrategyList(
+        parameters=trained.parameters,
+        layers=trained.layers,
+        width=trained.width,
+        heads=trained.heads,
+        vocabulary=trained.vocabulary,
+        devices=machines.world,
+        memory=machines.memory,
+        flops=machines.flops,
+        choices=[_answer(choice) for choice in found],
+        reason=choose.reason(found, machines),
+        jobs=jobs,
+    )
+    show(answer, output, _draw)
     raise typer.Exit(int(not found[0].fits))
 
 
@@ -113,35 +126,57 @@ def _machines(
     return Machines(nodes, devices, **values)
 
 
-def _show(model: "Transformer", machines: "Machines", found: "list[Choice]") -> None:
+def _answer(choice: "Choice") -> StrategyChoice:
+    mesh, held, step = choice.mesh, choice.memory, choice.step
+    activations, checkpointed = choice.activations
+    return StrategyChoice(
+        name=choice.name,
+        pp=mesh.pp,
+        dp=mesh.dp,
+        tp=mesh.tp,
+        micro_batch=choice.work.samples,
+        checkpointing=choice.work.recompute,
+        weights=held.weights,
+        gradients=held.gradients,
+        optimizer=held.optimizer,
+        activations=activations,
+        activations_checkpointed=checkpointed,
+        peak=held.peak,
+        fits=choice.fits,
+        waiting=step.waiting / step.seconds,
+        bubble=step.bubble / step.seconds,
+        seconds=step.seconds,
+    )
+
+
+def _draw(shown: StrategyList) -> None:
     typer.echo(
-        f"{model.parameters:.3g} parameters: {model.layers} layers, width {model.width}, "
-        f"{model.heads} heads, vocabulary {model.vocabulary}"
+        f"{shown.parameters:.3g} parameters: {shown.layers} layers, width {shown.width}, "
+        f"{shown.heads} heads, vocabulary {shown.vocabulary}"
     )
     typer.echo(
-        f"{machines.world} devices with {machines.memory / 1e9:g} GB and, as assumed, "
-        f"{machines.flops / 1e12:.3g} TFLOP/s of use\n"
+        f"{shown.devices} devices with {shown.memory / 1e9:g} GB and, as assumed, "
+        f"{shown.flops / 1e12:.3g} TFLOP/s of use\n"
     )
-    table(HEAD, map(_row, found))
+    table(HEAD, map(_row, shown.choices))
+    typer.echo(f"\n{shown.reason}\n")
+    for name, fields in shown.jobs.items():
+        typer.echo(name)
+        for field, value in fields.items():
+            typer.echo(f"  {field}: {value}")
 
 
-def _job(name: str, fields: dict[str, str]) -> None:
-    typer.echo(name)
-    for field, value in fields.items():
-        typer.echo(f"  {field}: {value}")
-
-
-def _row(choice: "Choice") -> list[str]:
+def _row(choice: StrategyChoice) -> list[str]:
     from trireme.strategy.choose import gigabytes
 
-    mesh, held, step = choice.mesh, choice.memory, choice.step
-    sizes = [held.weights, held.gradients, held.optimizer, *choice.activations, held.peak]
+    sizes = [choice.weights, choice.gradients, choice.optimizer, choice.activations]
+    sizes += [choice.activations_checkpointed, choice.peak]
     return [
         choice.name,
-        *(str(size) for size in (mesh.pp, mesh.dp, mesh.tp, choice.work.samples)),
-        "yes" if choice.work.recompute else "no",
+        *(str(size) for size in (choice.pp, choice.dp, choice.tp, choice.micro_batch)),
+        "yes" if choice.checkpointing else "no",
         *map(gigabytes, sizes),
         "yes" if choice.fits else "no",
-        *(f"{share / step.seconds:.0%}" for share in (step.waiting, step.bubble)),
-        f"{step.seconds:.3g} s",
+        *(f"{share:.0%}" for share in (choice.waiting, choice.bubble)),
+        f"{choice.seconds:.3g} s",
     ]

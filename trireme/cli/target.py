@@ -97,7 +97,7 @@ LOADING = {
 }
 """What ``loading.loaded`` takes besides pipelines, as options with their defaults."""
 
-ON_CLUSTERS = ("no_wait", "no_check", *(name for name in LOADING if name != "parallelism"))
+ON_CLUSTERS = ("no_check", *(name for name in LOADING if name != "parallelism"))
 """Options of commands that mean nothing on this machine."""
 
 

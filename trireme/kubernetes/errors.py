@@ -17,25 +17,37 @@ _DENIED = re.compile(r"\bdenied (the )?request\b")
 class Refused(TriremeError):
     """The API server refused a request."""
 
+    code = "refused"
+
 
 class Unauthorized(Refused):
     """The API server does not know this user (401)."""
+
+    code = "unauthorized"
 
 
 class Forbidden(Refused):
     """This user may not do that (403)."""
 
+    code = "forbidden"
+
 
 class NotFound(Refused):
     """There is no such object (404)."""
+
+    code = "not-found"
 
 
 class KindMissing(Refused):
     """The cluster does not know the kind of the object (404): its operator is not installed."""
 
+    code = "kind-missing"
+
 
 class AlreadyThere(Refused):
     """An object of that name exists, or it has changed meanwhile (409)."""
+
+    code = "already-there"
 
 
 class Expired(Refused):
@@ -45,11 +57,14 @@ class Expired(Refused):
 class Invalid(Refused, InputError):
     """The object is not valid (400, 422); the message is the server's own."""
 
+    code = "invalid-input"
     exit_status = 2
 
 
 class Unavailable(TriremeError):
     """The API server has not answered for as long as we were ready to wait."""
+
+    code = "unavailable"
 
 
 def refusal(error: ApiException, resource: Resource) -> Refused:

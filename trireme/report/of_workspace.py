@@ -51,10 +51,14 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
     return tags, metrics
 
 
-def describe_training(found: StepPicture, folder: Path) -> None:
-    """Adds what the folder of a training job's logs tells of its replicas."""
+def describe_training(found: StepPicture, folder: Path, job: Path | None = None) -> None:
+    """Adds what the folder of a training job's logs tells of its replicas.
+
+    Args:
+        job: Its manifest, where that is not beside them.
+    """
     found.replicas = timeline.read(folder / timeline.NAME)
-    found.requested = requested_by(_manifest(folder / JOB))
+    found.requested = requested_by(manifest(job or folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)
 
 
@@ -84,7 +88,8 @@ def _step(workspace: Path, name: str) -> StepPicture:
     return found
 
 
-def _manifest(file: Path) -> dict[str, Any]:
+def manifest(file: Path) -> dict[str, Any]:
+    """Returns the manifest in a file that a program can write to; empty where it is none."""
     try:
         if file.stat().st_size > SIZE_LIMIT:
             return {}

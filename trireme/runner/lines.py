@@ -51,10 +51,21 @@ class LinePrinter:
     # What a terminal has no letter for becomes a question mark. A reader that goes away, such as
     # ``head``, ends the showing and nothing else, unless a line is worth nothing without one.
 
-    def __init__(self, shown: Callable[[str], str] = str, *, needs_reader: bool = False) -> None:
-        """Starts with nothing printed."""
+    def __init__(
+        self,
+        shown: Callable[[str], str] = str,
+        *,
+        needs_reader: bool = False,
+        written: Callable[[str, str], str] | None = None,
+    ) -> None:
+        """Starts with nothing printed.
+
+        Args:
+            written: Returns what is written of a replica's line, in place of ``[replica] line``.
+        """
         self._shown = shown
         self._needs_reader = needs_reader
+        self._written = written
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")
         self._one_at_a_time = threading.Lock()
@@ -71,6 +82,9 @@ class LinePrinter:
                     raise
 
     def _text(self, replica: str, lines: str) -> str:
+        if self._written:
+            shown = map(self._shown, lines.split("\n"))
+            return "".join(f"{self._written(replica, line)}\n" for line in shown)
         before = f"[{replica}] "
         return f"{before}{self._shown(lines)}\n".replace("\n", f"\n{before}", lines.count("\n"))
 

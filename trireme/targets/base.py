@@ -99,6 +99,11 @@ class Run:
         return {}
 
     @property
+    def attempts(self) -> list[float]:
+        """When it began and was resumed, in seconds since the epoch, as far as that is known."""
+        return []
+
+    @property
     def facts(self) -> dict[str, str]:
         """Where its things are, in a person's words."""
         return {}
@@ -124,6 +129,8 @@ class Run:
 
 class NoSuchRun(InputError):
     """There is no run of this name."""
+
+    code = "not-found"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from trireme.targets.base import Run
 from trireme.tracking import arguments
 
 
-def parameters(runs: Sequence[Run]) -> list[str]:
+def parameters(runs: Sequence[Run]) -> list[dict[str, str]]:
     """Returns for each run those of its parameters that not all runs of its pipeline share."""
     alike: dict[str, list[dict[str, str]]] = defaultdict(list)
     given = [arguments.each(run.parameters) for run in runs]
@@ -16,11 +16,11 @@ def parameters(runs: Sequence[Run]) -> list[str]:
             alike[run.pipeline].append(values)
     differ = {pipeline: _differing(several) for pipeline, several in alike.items()}
     return [
-        " ".join(
-            f"{name.removeprefix(arguments.PREFIX)}={values[name]}"
+        {
+            name.removeprefix(arguments.PREFIX): values[name]
             for name in differ.get(run.pipeline, ())
             if values.get(name, "") not in arguments.EMPTY
-        )
+        }
         for run, values in zip(runs, given, strict=True)
     ]
 

@@ -135,12 +135,13 @@ TARGETS = {
 OURS = (*TARGETS,)
 
 TAKEN = (
-    "--cache-claim --cache-limit --catch-up --concurrency --cron --data --dataset-claim "
-    "--dataset-claims --dry-run --ends --env --file --follow --help --images --keep --name "
-    "--no-check --no-wait --older-than --output --parallelism --param --parameters --params "
-    "--paused --pipeline --pipelines --port --probe --records --run --running --runs --secret-env "
-    "--shape --starts --step --storage-class --target --time-zone --verbose --version "
-    "--wants-help --workspace -f -o -p -v -w"
+    "--bundle --cache-claim --cache-limit --catch-up --concurrency --cron --data "
+    "--dataset-claim --dataset-claims --dry-run --ends --env --file --follow --for --help "
+    "--images --keep --name --no-check --no-wait --older-than --output --parallelism --param "
+    "--parameters --params --paused --pipeline --pipelines --port --probe --records --run "
+    "--running --runs --secret-env --shape --starts --step --storage-class --target "
+    "--time-zone --timeout --until --verbose --version --wants-help --workspace -f -o -p -v "
+    "-w"
 )
 """How options of commands and arguments of ``trireme.run`` are written that are of no place."""
 

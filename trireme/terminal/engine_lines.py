@@ -1,6 +1,7 @@
 """Lines that engines add to the log of a step: kfp what its executor was given, and Argo."""
 
 import re
+from collections.abc import Callable
 
 from trireme.plain import plain
 from trireme.runner.lines import LinePrinter
@@ -31,9 +32,9 @@ class KfpLines:
 class StepLines(LinePrinter):
     """Prints the lines of steps, but for kfp's and Argo's."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Callable[[str, str], str] | None = None) -> None:
         """Starts with nothing printed; what nobody reads is not worth printing."""
-        super().__init__(plain, needs_reader=True)
+        super().__init__(plain, needs_reader=True, written=written)
         self._kfps = KfpLines()
 
     def __call__(self, step: str, line: str) -> None:

@@ -44,6 +44,11 @@ def one_by_one(args: Sequence[str]) -> dict[str, str]:
     return dict(list(found.items())[:MOST])
 
 
+def secrets(args: Sequence[str]) -> list[str]:
+    """Returns the values among a program's arguments that are withheld."""
+    return [value for option, value in _pairs(args) if _is_secret(option, value)]
+
+
 def each(params: Mapping[str, Any]) -> dict[str, str]:
     """Returns parameters with each argument and each field of an object by itself.
 

@@ -47,7 +47,17 @@ pytestmark = pytest.mark.slow
 
 def our_modules() -> list[str]:
     """Returns the names of the steps' faces, after those of what does their work."""
-    above = ("cli", "compiling", "doctor", "graph", "pipeline", "schedules", "targets", "terminal")
+    above = (
+        "agents",
+        "cli",
+        "compiling",
+        "doctor",
+        "graph",
+        "pipeline",
+        "schedules",
+        "targets",
+        "terminal",
+    )
     files = [
         file
         for file in sorted((ROOT / "trireme").glob("*/**/*.py"))

@@ -23,9 +23,10 @@ class Given(Run):
 
 
 def told(*runs):
-    return differing.parameters(
+    every = differing.parameters(
         [Given("x", "FINISHED", 0, 0, of=of, given=given) for of, given in runs]
     )
+    return [" ".join(f"{name}={value}" for name, value in each.items()) for each in every]
 
 
 def test_only_what_differs_among_runs_of_a_pipeline_is_told_the_arguments_first():

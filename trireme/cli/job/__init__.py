@@ -22,6 +22,9 @@ class _Jobs(LazyGroup):
         "status": Lazy(
             "job.look:status", "Show a job, its replicas, and why they are in their states."
         ),
+        "explain": Lazy(
+            "explain:explain_job", "Say why a job waits or failed, and what to do next."
+        ),
         "logs": Lazy(
             "job.look:logs", "Show what a job's replicas print, each line with its replica."
         ),

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.answers.answer import amounts
+from trireme.answers.comparisons import JobAdvice, MeasuredReplica
 from trireme.cli.job.description import described
 from trireme.cli.job.look import amount
 from trireme.cli.job.options import File
 from trireme.cli.job.places import jobs_home
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.errors import InputError, TriremeError
 from trireme.terminal.tables import table
@@ -28,6 +31,7 @@ def advise(
     env: Env = None,
     secret_env: SecretEnv = None,
     workspace: Workspace = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """Run a job on this machine for a minute, measure it, end it, and say what to change."""
     from trireme.cost import prices
@@ -65,12 +69,13 @@ def advise(
         by_gradients=looking.by_gradients,
         least=min(about.least, seconds / 2),
     )
-    for line in words.about(measured):
-        typer.echo(line)
-    _show(measured)
-    typer.echo(words.verdict(measured))
-    for suggestion in suggestions(measured, known):
-        typer.echo(f"- {suggestion}")
+    answer = JobAdvice(
+        measured=list(words.about(measured)),
+        replicas=[_answer(measured, name, use) for name, use in measured.replicas.items()],
+        verdict=words.verdict(measured),
+        suggestions=[str(suggestion) for suggestion in suggestions(measured, known)],
+    )
+    show(answer, output, _draw)
 
 
 def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":
@@ -79,17 +84,34 @@ def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":
     return job.model_copy(update=places | {"tracking": None, "metrics_port": None})
 
 
-def _show(measured: "Measured") -> None:
+def _answer(measured: "Measured", name: str, use: "Use") -> MeasuredReplica:
     from trireme.observers.advice.frames import KINDS
     from trireme.observers.advice.measured import role_of
 
-    def row(name: str, use: "Use") -> list[str]:
-        asked = measured.asked[role_of(name)]
-        shares = [f"{use.share(kind):.0%}" if use.looks else "-" for kind in KINDS]
-        cpu = "-" if use.cpu is None else f"{use.cpu:.2f}"
-        memory = "-" if use.memory is None else f"{use.memory / 2**30:.2f}Gi"
-        requests = [amount(asked.requests, name) for name in ("cpu", "memory")]
-        return [name, *shares, cpu, requests[0], memory, requests[1]]
+    return MeasuredReplica(
+        name=name,
+        shares={kind: use.share(kind) if use.looks else None for kind in KINDS},
+        cpu=use.cpu,
+        memory=use.memory,
+        requests=amounts(measured.asked[role_of(name)].requests),
+    )
 
+
+def _draw(shown: JobAdvice) -> None:
+    from trireme.observers.advice.frames import KINDS
+
+    for line in shown.measured:
+        typer.echo(line)
     head = ["REPLICA", *(kind.upper() for kind in KINDS), "CPU", "REQUEST", "MEMORY", "REQUEST"]
-    table(head, [row(name, use) for name, use in measured.replicas.items()])
+    table(head, map(_row, shown.replicas))
+    typer.echo(shown.verdict)
+    for suggestion in shown.suggestions:
+        typer.echo(f"- {suggestion}")
+
+
+def _row(replica: MeasuredReplica) -> list[str]:
+    shares = ["-" if share is None else f"{share:.0%}" for share in replica.shares.values()]
+    cpu = "-" if replica.cpu is None else f"{replica.cpu:.2f}"
+    memory = "-" if replica.memory is None else f"{replica.memory / 2**30:.2f}Gi"
+    requests = [amount(replica.requests, name) for name in ("cpu", "memory")]
+    return [replica.name, *shares, cpu, requests[0], memory, requests[1]]

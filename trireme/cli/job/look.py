@@ -1,7 +1,7 @@
 """Commands that show jobs: ``list``, ``status``, ``logs``, ``top``, ``tensorboard``."""
 
-import time
 from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,77 +9,93 @@ import typer
 from trireme.cli import tensorboard
 from trireme.cli.job.options import JobName
 from trireme.cli.job.places import on_jobs, printer
+from trireme.cli.output import Form, Output, line_by_line, show
+from trireme.cli.waiting import For, Timeout, wait
 from trireme.plain import plain
 from trireme.terminal.tables import age, lines, table, watch
 
 if TYPE_CHECKING:
-    from trireme.kubernetes.amounts import Amounts
+    from trireme.answers.jobs import JobList, JobStatus, JobUse
     from trireme.observers.usage import Usage
+
+STATES = ("running", "succeeded", "failed", "cancelled")
+"""The states of jobs that can be waited for."""
 
 PAUSE = 2.0  # seconds between two looks at what a job uses
 
 
 @on_jobs
-def list_jobs(jobs: Any, place: Any, local: bool) -> None:
+def list_jobs(telling: Any, place: Any, local: bool, output: Output = Form.TEXT) -> None:
     """List the jobs there are."""
-    if local:
-        rows = [
-            [job.name, job.kind, job.state, len(job.replicas), age(job.started), job.reason]
-            for job in jobs.all_jobs(place)
-        ]
-    else:
-        rows = [
-            [
-                *(row.name, row.kind, row.state, f"{row.running}/{row.replicas}"),
-                *(age(time.time() - row.age), row.reason),
-            ]
-            for row in jobs.list_jobs(place)
-        ]
-    table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
-    if not rows and not local:
+    found = telling.listed(place)
+    show(found, output, _draw_list)
+    if not found.jobs and not local:
         from trireme.kubernetes import access
 
         access.check_namespace(place)
         typer.echo(f"no jobs in namespace {place.namespace}", err=True)
 
 
+def _draw_list(shown: "JobList") -> None:
+    rows = [
+        [
+            *(job.name, job.job_kind, job.state),
+            job.replicas if job.running is None else f"{job.running}/{job.replicas}",
+            *(age(job.created.timestamp()), job.reason),
+        ]
+        for job in shown.jobs
+    ]
+    table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
+
+
 @on_jobs
-def status(jobs: Any, place: Any, local: bool, name: JobName) -> None:
-    """Show a job, its replicas, and the reasons for their states."""
-    if local:
-        job = jobs.find(place, name)
-        typer.echo(f"{job.kind} {job.name}: {job.state}, {job.seconds:.0f} s")
-        if job.reason:
-            typer.echo(plain(job.reason))
-        if job.progress:
-            typer.echo(f"progress: {job.progress}")
-        typer.echo(f"replicas: {', '.join(job.replicas) or 'none yet'}")
-        typer.echo(str(job.directory))
+def status(
+    telling: Any,
+    place: Any,
+    name: JobName,
+    until: For = "",
+    timeout: Timeout = None,
+    output: Output = Form.TEXT,
+) -> None:
+    """Show a job, its replicas, and why they are so; with --for, when it is in a state."""
+
+    def look() -> tuple[str, bool]:
+        now = telling.told(place, name)
+        return now.state, now.has_ended
+
+    reached = wait(look, until, timeout, STATES)
+    show(telling.told(place, name), output, _draw)
+    raise typer.Exit(reached)
+
+
+def _draw(shown: "JobStatus") -> None:
+    is_here = shown.running is None
+    how_far = (
+        f"{shown.seconds:.0f} s" if is_here else f"{shown.running} of {shown.expected} running"
+    )
+    typer.echo(f"{shown.job_kind} {shown.name}: {shown.state}, {how_far}")
+    if shown.reason:
+        typer.echo(plain(shown.reason))
+    if shown.progress:
+        typer.echo(f"progress: {shown.progress.words}")
+    if is_here:
+        typer.echo(f"replicas: {', '.join(each.name for each in shown.replicas) or 'none yet'}")
+        typer.echo(shown.directory)
         return
-    details = jobs.status(place, name)
-    row = details.row
-    typer.echo(f"{row.kind} {row.name}: {row.state}, {row.running} of {row.replicas} running")
-    if row.reason:
-        typer.echo(plain(row.reason))
-    if details.progress:
-        typer.echo(f"progress: {details.progress.words}")
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [
-            [one.name, one.state, one.restarts, one.node, one.pod, one.reason]
-            for one in details.replicas
+            [each.name, each.state, each.restarts, each.node, each.pod, each.reason]
+            for each in shown.replicas
         ],
     )
     table(
         ["CONDITION", "STATUS", "REASON", "MESSAGE"],
-        [
-            [one.get(key, "") for key in ("type", "status", "reason", "message")]
-            for one in details.conditions
-        ],
+        [[each.type, each.status, each.reason, each.message] for each in shown.conditions],
     )
     table(
         ["TIME", "REASON", "EVENT"],
-        [[one["time"], one["reason"], one["message"]] for one in details.events],
+        [[each.time, each.reason, each.message] for each in shown.events],
     )
 
 
@@ -92,29 +108,62 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow until the job ends.")
     ] = False,
     replica: Annotated[str, typer.Option(help="Only this replica, such as worker-0.")] = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """Show the output of a job's replicas, each line with its replica."""
-    lines = printer(needs_reader=True)
+    from trireme.answers.jobs import ReplicaLine
+
+    written = line_by_line(output, lambda name, line: ReplicaLine(replica=name, line=line))
+    lines = printer(needs_reader=True, written=written)
     with suppress(BrokenPipeError):
         jobs.logs(place, name, follow=follow, replica=replica, on_line=lines)
 
 
 @on_jobs
-def top(jobs: Any, place: Any, local: bool, name: JobName) -> None:
+def top(jobs: Any, place: Any, local: bool, name: JobName, output: Output = Form.TEXT) -> None:
     """Show what each replica of a running job uses; at a terminal, until Ctrl-C."""
     from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
 
+    def look() -> "JobUse":
+        return _use(name, jobs.usage(place, name))
+
+    if output is not Form.TEXT:
+        show(look(), output, lambda use: None)
+        return
     try:
         with handled(interrupt, from_a_terminal()):
-            watch(lambda: _used(jobs.usage(place, name), "PID" if local else "NODE"), PAUSE)
+            watch(lambda: _lines(look(), "PID" if local else "NODE"), PAUSE)
     except Interrupted as interruption:  # the job goes on
         raise typer.Exit(128 + interruption.number) from None
 
 
-def _used(replicas: "list[Usage]", place: str) -> list[str]:
+def _use(name: str, replicas: "list[Usage]") -> "JobUse":
+    from trireme.answers.answer import amounts
+    from trireme.answers.jobs import JobUse, ReplicaUse
+
+    return JobUse(
+        name=name,
+        replicas=[
+            ReplicaUse(
+                name=each.name,
+                state=each.state,
+                cpu=each.cpu,
+                memory=each.memory,
+                requests=amounts(each.requests),
+                limits=amounts(each.limits),
+                gpus=each.gpus,
+                gpu=each.gpu,
+                place=each.place,
+            )
+            for each in replicas
+        ],
+    )
+
+
+def _lines(use: "JobUse", place: str) -> list[str]:
     """Returns the lines of a table of what replicas use, and of GPUs where there are any."""
-    asked = ["GPUS"] if any(replica.gpus for replica in replicas) else []
-    busy = ["GPU USE"] if any(replica.gpu for replica in replicas) else []
+    asked = ["GPUS"] if any(replica.gpus for replica in use.replicas) else []
+    busy = ["GPU USE"] if any(replica.gpu for replica in use.replicas) else []
     rows = [
         [
             *(replica.name, replica.state),
@@ -126,17 +175,17 @@ def _used(replicas: "list[Usage]", place: str) -> list[str]:
             *(replica.gpu or "-" for _ in busy),
             replica.place or "-",
         ]
-        for replica in replicas
+        for replica in use.replicas
     ]
     amounts = ["CPU", "REQUEST", "LIMIT", "MEMORY", "REQUEST", "LIMIT"]
     return lines(["REPLICA", "STATE", *amounts, *asked, *busy, place], rows)
 
 
-def amount(amounts: "Amounts", resource: str) -> str:
+def amount(amounts: dict[str, float], resource: str) -> str:
     """Returns what was asked for of a resource, as a person writes it."""
     from trireme.kubernetes.amounts import shown
 
-    return shown(resource, amounts[resource]) if resource in amounts else "-"
+    return shown(resource, Decimal(str(amounts[resource]))) if resource in amounts else "-"
 
 
 @on_jobs

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from trireme.runner.lines import LinePrinter
 
 
+MODULES = ("jobs", "telling")
+GIVEN = (*MODULES, "place", "local")
+"""What ``on_jobs`` gives a command."""
+
+
 def jobs_home() -> Path:
     """Returns where the jobs of this machine are."""
     from trireme.files.home import home
@@ -24,23 +30,25 @@ def jobs_home() -> Path:
 def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options that say where its jobs are.
 
-    It gets the module that knows them, here or on a cluster, as ``jobs``, and their place, which
-    all functions of that take, as ``place``; also ``local``, if it takes that.
+    It gets, of what it takes: the module that knows them, here or on a cluster, as ``jobs``, the
+    module that makes answers of them as ``telling``, their place, which all functions of these
+    take, as ``place``, and ``local``.
     """
-    takes_local = "local" in inspect.signature(command).parameters
+    wanted = inspect.signature(command).parameters.keys() & set(GIVEN)
 
     def called(local: bool, namespace: str, context: str, workspace: str, **given: Any) -> None:
+        known: dict[str, Any] = {"local": local}
         if local:
-            from trireme.runner.local import jobs as here
-
             refuse_a_place(namespace, context)
-            given |= {"jobs": here, "place": jobs_home()}
+            known["place"] = jobs_home()
         else:
-            from trireme.runner.cluster import jobs as there
-
             stays = given.get("follow", False)  # who follows waits for a cluster that is away
-            given |= {"jobs": there, "place": connect(namespace, context, stays)}
-        command(**given, **({"local": local} if takes_local else {}))
+            known["place"] = connect(namespace, context, stays)
+        for module in MODULES:
+            if module in wanted:
+                folder = "local" if local else "cluster"
+                known[module] = import_module(f"trireme.runner.{folder}.{module}")
+        command(**given, **{name: known[name] for name in wanted})
 
     options = {
         "local": (Local, False),
@@ -48,11 +56,13 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
         "context": (Context, ""),
         "workspace": (Workspace, ""),
     }
-    return declared(called, command, ("jobs", "place", "local"), options)
+    return declared(called, command, GIVEN, options)
 
 
-def printer(needs_reader: bool = False) -> "LinePrinter":
-    """Returns what prints the lines of replicas."""
+def printer(
+    needs_reader: bool = False, written: Callable[[str, str], str] | None = None
+) -> "LinePrinter":
+    """Returns what prints the lines of replicas; see ``LinePrinter``."""
     from trireme.runner.lines import LinePrinter
 
-    return LinePrinter(plain, needs_reader=needs_reader)
+    return LinePrinter(plain, needs_reader=needs_reader, written=written)

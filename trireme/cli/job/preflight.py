@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.answers.plans import PreflightProblem, PreflightResult
 from trireme.cli.cluster import Context, Namespace, connect
 from trireme.cli.job.description import at_one_commit, described
 from trireme.cli.job.options import File, Isolated, Local, Operator, refuse_other_places
 from trireme.cli.job.places import jobs_home, printer
+from trireme.cli.output import Form, Output, show
 from trireme.cli.target import Workspace
 from trireme.errors import TriremeError
 from trireme.plain import plain
@@ -29,6 +31,7 @@ def preflight(
     namespace: Namespace = "",
     context: Context = "",
     workspace: Workspace = "",
+    output: Output = Form.TEXT,
 ) -> None:
     """Test whether the replicas of a job reach each other, how fast, their disks and versions."""
     from trireme.runner import preflight as alone
@@ -44,13 +47,14 @@ def preflight(
         operator=operator,
     )
     job = alone.described(given)
+    on_line = printer() if output is Form.TEXT else _say_line
     if local:
         from trireme.runner.local import jobs
 
         jobs.check(jobs_home(), job)
         with jobs.make_directory(jobs_home(), job.name) as directory:
             try:
-                _show(alone.run_here(job, directory, printer(), isolated=isolated))
+                _show(alone.run_here(job, directory, on_line, isolated=isolated), output)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         return
@@ -62,11 +66,15 @@ def preflight(
     cluster = there()
     manifest = manifest_of(cluster, at_one_commit(job))
     checks.require_references(cluster, *references(manifest))
-    _show(alone.run_there(job, manifest, cluster, printer(), say))
+    _show(alone.run_there(job, manifest, cluster, on_line, say), output)
 
 
-def _show(report: "Report") -> None:
-    """Prints what a preflight has found.
+def _say_line(replica: str, line: str) -> None:
+    say(f"[{replica}] {line}")
+
+
+def _show(report: "Report", form: Form) -> None:
+    """Shows what a preflight has found.
 
     Raises:
         PreflightFailed: The job must not train.
@@ -78,10 +86,25 @@ def _show(report: "Report") -> None:
     content = report.content
     if not content:
         raise TriremeError("the preflight has no result; what its replicas printed says why")
-    table(HEADINGS, rows_of(content))
-    for name, value in figures(content).items():
-        typer.echo(f"{name.partition('/')[2].replace('_', ' ')}: {value:.3g}")
+    result = PreflightResult(
+        failed=report.failure is not None,
+        figures=figures(content),
+        replicas=[dict(zip(HEADINGS, row, strict=True)) for row in rows_of(content)],
+        problems=[
+            PreflightProblem(sentence=plain(each["sentence"]), fatal=bool(each["fatal"]))
+            for each in report.problems
+        ],
+    )
+    show(result, form, _draw)
     if report.failure:
         raise report.failure
-    for problem in report.problems:
-        typer.echo(f"warning: {plain(problem['sentence'])}")
+
+
+def _draw(result: PreflightResult) -> None:
+    from trireme.observers.preflight.report import HEADINGS
+
+    table(HEADINGS, [list(replica.values()) for replica in result.replicas])
+    for name, value in result.figures.items():
+        typer.echo(f"{name.partition('/')[2].replace('_', ' ')}: {value:.3g}")
+    for problem in () if result.failed else result.problems:
+        typer.echo(f"warning: {problem.sentence}")

@@ -89,10 +89,9 @@ class LocalJob:
         return sorted(file.stem for file in (self.directory / "logs").glob("*.log"))
 
     @property
-    def progress(self) -> str:
-        """How far it is, or was at its end; empty where that is not known."""
-        now = progress.read(self.directory / PROGRESS)
-        return now.words if now else ""
+    def progress(self) -> progress.Progress | None:
+        """How far it is, or was at its end; None where that is not known."""
+        return progress.read(self.directory / PROGRESS)
 
 
 @contextmanager

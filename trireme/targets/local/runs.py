@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -181,6 +181,16 @@ def held(name: str) -> FileLock:
 def _ended(directory: Path, *, of_every_attempt: bool = False) -> dict[str, dict[str, Any]]:
     """Returns how steps have ended since a run was begun, or resumed last, by name."""
     ended: dict[str, dict[str, Any]] = {}
+    for line in _lines(directory):
+        if "attempt" in line and not of_every_attempt:
+            ended = {}
+        elif "step" in line:
+            ended[line.pop("step")] = line
+    return ended
+
+
+def _lines(directory: Path) -> Iterator[dict[str, Any]]:
+    """Yields what has started and ended in a run."""
     with suppress(FileNotFoundError), (directory / STEPS).open() as file:
         for text in file:
             try:
@@ -189,14 +199,12 @@ def _ended(directory: Path, *, of_every_attempt: bool = False) -> dict[str, dict
                 continue
             if not isinstance(line, dict) or not _fits(line):
                 raise kept_record.of_another_version(directory / STEPS)
-            if "attempt" in line and not of_every_attempt:
-                ended = {}
-            elif "step" in line:
-                ended[line.pop("step")] = line
-    return ended
+            yield line
 
 
 def _fits(line: dict[str, Any]) -> bool:
+    if not isinstance(line.get("attempt", 0), kept_record.NUMBER):
+        return False
     return "step" not in line or all(
         isinstance(line.get(name), kind) for name, kind in _OF_A_STEP.items()
     )
@@ -226,6 +234,11 @@ class LocalRun(Run):
     def ended_at_all(self) -> dict[str, dict[str, Any]]:
         """The same, also of before the run was resumed."""
         return _ended(self.directory, of_every_attempt=True)
+
+    @property
+    def attempts(self) -> list[float]:
+        """When it began and was resumed."""
+        return [float(line["attempt"]) for line in _lines(self.directory) if "attempt" in line]
 
     @property
     def result(self) -> str:

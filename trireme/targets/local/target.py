@@ -37,6 +37,11 @@ class Local(Target[LocalRun]):
     ) -> int:
         from trireme.targets.local import checking, running
 
+        if not wait:
+            run, _ = self.start(pipeline, arguments, name, console)
+            console.heading(f"{run.name} started")
+            console.facts(run.facts | {"Status": f"trireme status {run.name}"})
+            return 0
         checking.check(pipeline.graph)
         return _ended(running.run(pipeline, _absolute(arguments), name, console), console)
 

@@ -264,9 +264,7 @@ def test_a_claim_that_is_mounted_may_be_used(trireme, kubeflow):
     assert trireme(*RUN, "--no-wait", *claim)[0] == 0
 
 
-@pytest.mark.parametrize(
-    "option", [["--no-wait"], ["--images", "f"], ["--cache-claim", "c"], ["--context", "c"]]
-)
+@pytest.mark.parametrize("option", [["--images", "f"], ["--cache-claim", "c"], ["--context", "c"]])
 def test_options_for_kubeflow_are_refused_for_a_run_here(trireme, untracked, option):
     status, _, errors = trireme("run", "pytorch-training", *option)
     assert (status, errors) == (2, f"error: {option[0]} needs --target kfp or argo\n")

@@ -1,0 +1,1 @@
+"""Agents: an MCP server over the answers of the commands."""

@@ -1,0 +1,96 @@
+"""Calls of the command line, as a tool of an agent makes them: an answer, or one sentence."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from trireme.answers.answer import Part
+
+A = TypeVar("A", bound=Part)
+
+LIMIT = 600.0  # seconds that a command may take
+
+
+class CommandFailed(Exception):
+    """A command could not do what it should; the text is what a person or an agent needs."""
+
+
+def answer(kind: type[A], words: Sequence[str], limit: float = LIMIT) -> A:
+    """Returns the answer of a command, also of one that has found that something fails."""
+    done = _run([*words, "--output", "json"], limit)
+    if not done.stdout.strip():
+        raise CommandFailed(_problem(done))
+    return _read(kind, done.stdout)
+
+
+def lines(kind: type[A], words: Sequence[str], limit: float = LIMIT) -> list[A]:
+    """Returns the answers of a command that writes one a line."""
+    done = _run([*words, "--output", "json"], limit)
+    if done.returncode:
+        raise CommandFailed(_problem(done))
+    return [_read(kind, line) for line in done.stdout.splitlines()]
+
+
+def text(words: Sequence[str], limit: float = LIMIT) -> str:
+    """Returns what a command says that has done something."""
+    done = _run(words, limit)
+    if done.returncode:
+        raise CommandFailed(done.stderr.strip() or done.stdout.strip())
+    return done.stdout.strip()
+
+
+def start(words: Sequence[str], patience: float = 20.0) -> None:
+    """Starts a command that goes on by itself, and looks a while whether it is refused."""
+    process = subprocess.Popen(
+        _command(words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        _, errors = process.communicate(timeout=patience)
+    except subprocess.TimeoutExpired:
+        return
+    if process.returncode == 2:
+        raise CommandFailed(errors.strip())
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-P", "-m", "trireme", *words]
+
+
+def _run(words: Sequence[str], limit: float) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(
+            _command(words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit,
+        )
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(f"trireme {words[0]} took more than {limit:.0f} s") from None
+
+
+def _read(kind: type[A], content: str) -> A:
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    found: A = adapter.validate_json(content)
+    return found
+
+
+def _problem(done: "subprocess.CompletedProcess[str]") -> str:
+    """Returns what a command has said, as its error for scripts has it, in words."""
+    last = next(reversed(done.stderr.strip().splitlines()), "")
+    try:
+        told = json.loads(last)
+        parts = [told["sentence"], *(f"next: {each}" for each in told["next"])]
+        return "\n".join([*parts, *told["last_lines"]])
+    except (ValueError, LookupError, TypeError):
+        return last or f"it ended with status {done.returncode} and said nothing"

@@ -1,0 +1,1 @@
+"""Answers: what every command shows, as models for people, scripts and agents alike."""

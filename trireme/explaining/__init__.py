@@ -1,0 +1,1 @@
+"""Explanations: what is known of a run or a job, put together."""

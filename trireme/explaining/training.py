@@ -1,0 +1,45 @@
+"""Time lines of replicas as evidence: what was tried, and what they used."""
+
+from collections.abc import Mapping
+
+from trireme.answers.answer import moment
+from trireme.answers.explanations import Evidence, Tried
+from trireme.observers.timeline import RUNNING, Life
+from trireme.report.picture import StepPicture
+from trireme.text.units import in_words
+
+SHOWN = 20  # starts of replicas that are told, the last
+
+
+def tried(lives: Mapping[str, Life]) -> list[Tried]:
+    """Returns each start of each replica, in the order of time."""
+    every = [
+        Tried(
+            what=name,
+            began=moment(span.began),
+            seconds=None if span.ended is None else round(span.ended - span.began, 3),
+            result=span.failed,
+        )
+        for name, life in lives.items()
+        for span in life.spans
+        if span.state == RUNNING
+    ]
+    return sorted(every, key=lambda each: each.began)[-SHOWN:]
+
+
+def evidence(step: StepPicture) -> list[Evidence]:
+    """Returns what replicas used at most, beside what they asked for, and what a preflight found.
+
+    What they used is not known of those that run.
+    """
+    found = []
+    for name, life in step.replicas.items():
+        asked = step.requested.get(name.rpartition("-")[0], {}).get("memory")
+        if life.peak_memory is not None:
+            of = f" of {in_words(int(asked))} that it asked for" if asked else ""
+            sentence = f"had at most {in_words(life.peak_memory)}{of}"
+            found.append(Evidence(what="memory", about=name, sentence=sentence))
+    problems = step.preflight.get("problems", [])
+    return found + [
+        Evidence(what="preflight", about="", sentence=str(each["sentence"])) for each in problems
+    ]

@@ -1,0 +1,77 @@
+"""Jobs of a cluster, as answers."""
+
+import time
+
+from trireme.answers.answer import moment
+from trireme.answers.jobs import (
+    Condition,
+    Event,
+    JobList,
+    JobStatus,
+    ListedJob,
+    ReplicaStatus,
+    how_far,
+)
+from trireme.kubernetes.connection import Cluster
+from trireme.runner.cluster import jobs
+from trireme.runner.cluster.status import State
+
+ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+
+
+def listed(cluster: Cluster) -> JobList:
+    """Returns our jobs as an answer."""
+    return JobList(
+        namespace=cluster.namespace,
+        jobs=[
+            ListedJob(
+                name=row.name,
+                job_kind=row.kind,
+                state=row.state,
+                created=moment(time.time() - row.age),
+                running=row.running,
+                replicas=row.replicas,
+                reason=row.reason,
+            )
+            for row in jobs.list_jobs(cluster)
+        ],
+    )
+
+
+def told(cluster: Cluster, name: str) -> JobStatus:
+    """Returns all there is to see of a job as an answer."""
+    details = jobs.status(cluster, name)
+    row = details.row
+    return JobStatus(
+        name=row.name,
+        job_kind=row.kind,
+        namespace=cluster.namespace,
+        state=row.state,
+        has_ended=row.state in ENDED,
+        created=moment(time.time() - row.age),
+        seconds=row.age,
+        reason=row.reason,
+        progress=how_far(details.progress),
+        running=row.running,
+        expected=row.replicas,
+        replicas=[
+            ReplicaStatus(
+                name=each.name,
+                state=each.state,
+                restarts=each.restarts,
+                node=each.node,
+                pod=each.pod,
+                reason=each.reason,
+            )
+            for each in details.replicas
+        ],
+        conditions=[
+            Condition(**{key: each.get(key, "") for key in ("type", "status", "reason", "message")})
+            for each in details.conditions
+        ],
+        events=[
+            Event(time=each["time"], reason=each["reason"], message=each["message"])
+            for each in details.events
+        ],
+        directory="",
+    )

@@ -1,0 +1,188 @@
+"""An explanation of a run: what its place tells, its workspace or MLflow has, its job says."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trireme.answers.answer import moment
+from trireme.answers.explanations import Evidence, Explanation, Remedy, Tried, Wait
+from trireme.answers.jobs import JobStatus
+from trireme.answers.runs import RunStatus
+from trireme.errors import InputError, TriremeError, first_line
+from trireme.explaining import bundle, causes, jobs, training
+from trireme.job import names
+from trireme.observers import timeline
+from trireme.observers.preflight import report as preflight
+from trireme.report import of_workspace
+from trireme.report.picture import Picture, StepPicture
+from trireme.targets import picturing, telling
+from trireme.targets.base import NoSuchRun, Run, Target
+from trireme.targets.meant import meant
+
+if TYPE_CHECKING:
+    from trireme.targets.remote import Remote
+
+KEPT = (of_workspace.JOB, timeline.NAME, preflight.NAME)
+"""Files of steps that are in a bundle."""
+
+HANG = "hang"
+"""The tag of a run that says that its training hung."""
+
+
+def explain(target: Target[Any], name: str) -> Explanation:
+    """Returns what is known of a run, or else of a job of that name, at a place."""
+    key = meant(target, name)
+    try:
+        run = target.find(key)
+    except NoSuchRun as error:
+        if found := _job(target, name):
+            return found
+        raise NoSuchRun(f"{error}; nor is there a job of that name") from None
+    return _run(target, run)
+
+
+def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
+    """Writes the bundle of what was explained."""
+    if told.of == "job":
+        if target.is_here:
+            jobs.bundle_here(told, _jobs_home(), file)
+        else:
+            jobs.bundle_there(told, target.cluster(), file)
+        return
+    run = target.find(meant(target, told.id or told.name))
+    steps = run.workspace / "steps" if run.workspace else None
+    found = [each for each in steps.glob("*/*") if each.name in KEPT] if steps else []
+    manifests = [of_workspace.manifest(each) for each in found if each.name == of_workspace.JOB]
+
+    def logs(on_line: bundle.OnLine) -> None:
+        target.logs(run.key, "", on_line, follow=False)
+
+    files = {f"{each.parent.name}/{each.name}": each for each in found}
+    bundle.write(told, file, logs, files, [run.parameters, *manifests])
+
+
+def _jobs_home() -> Path:
+    from trireme.files.home import home
+
+    return home() / "jobs"
+
+
+def _job(target: Target[Any], name: str) -> Explanation | None:
+    """Returns what is known of a job without a pipeline; None where there is none."""
+    with suppress(InputError):
+        if target.is_here:
+            return jobs.here(_jobs_home(), name)
+        return jobs.there(target.cluster(), name)
+    return None
+
+
+def _run(target: Target[Any], run: Run) -> Explanation:
+    status = telling.status(target, run)
+    picture, notes = _picture(target, run)
+    trained = [step for step in picture.steps.values() if step.replicas or step.preflight]
+    job = None if target.is_here else _training_job(target, run, notes)  # type: ignore[arg-type]
+    error = target.error(run) if status.has_ended else None
+    cause, remedies = None, []
+    failed = next(iter(picture.failed), None)
+    last_lines = status.last_lines or (failed.last_lines.splitlines() if failed else [])
+    if error:
+        sentence = failed.error if failed and failed.error else str(error)
+        failed_steps = [step.name for step in status.steps if step.state == "FAILED"]
+        step = failed.name if failed else next(iter(failed_steps), "")
+        cause, rule = causes.cause(sentence, last_lines, step=step, status=error.exit_status)
+        remedies.append(Remedy(what=rule.remedy, command=""))
+        resume = status.next.get("Resume", "")
+        remedies += [Remedy(what="Go on", command=resume)] if resume and rule.goes_on else []
+    others = {what: each for what, each in status.next.items() if what != "Resume"}
+    remedies += [Remedy(what=what, command=each) for what, each in others.items()]
+    if not remedies:
+        command = f"trireme logs {run.key} {target.reached_by()}".rstrip()
+        remedies.append(Remedy(what="Logs", command=command))
+    return Explanation(
+        of="run",
+        name=run.name,
+        id=run.id,
+        where=target.name,
+        state=run.state,
+        has_ended=status.has_ended,
+        created=moment(run.created),
+        seconds=run.seconds,
+        summary=_summary(status, cause.sentence if cause else run.result),
+        progress=job.progress if job else None,
+        waits=_waits(status, job),
+        cause=cause,
+        evidence=[*_evidence(picture, trained), *(jobs.of_cluster(job) if job else [])],
+        last_lines=last_lines,
+        tried=[*_attempts(run), *_tried(trained)],
+        advice=[line for step in picture.steps.values() for line in step.advice.splitlines()],
+        next=remedies,
+        notes=notes,
+    )
+
+
+def _picture(target: Target[Any], run: Run) -> tuple[Picture, list[str]]:
+    """Returns what steps have recorded: in the workspace, or where that is elsewhere in MLflow."""
+    if run.workspace and run.workspace.is_dir():
+        return of_workspace.picture(run.name, run.workspace, run.state), []
+    try:
+        found = picturing.picture(target, run.key)
+    except TriremeError as error:
+        return Picture(run.name, run.created, run.state), [f"its records: {first_line(error)}"]
+    return found, list(found.notes)
+
+
+def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatus | None:
+    """Returns the training job of a run, which a cluster keeps as long as the run."""
+    from trireme.runner.cluster import telling as of_jobs
+
+    try:
+        cluster, owner = target.training_jobs(run)
+        return of_jobs.told(cluster, names.of_run(owner))
+    except InputError:  # there is none yet, or no more
+        return None
+    except TriremeError as error:
+        notes.append(f"its training job: {first_line(error)}")
+        return None
+
+
+def _attempts(run: Run) -> list[Tried]:
+    """Returns the starts of a run, where it was resumed."""
+    began = run.attempts
+    if len(began) < 2:
+        return []
+    resumed = [Tried(what="run", began=moment(each), seconds=None, result="") for each in began]
+    return [replace(each, result="it was resumed later") for each in resumed[:-1]] + resumed[-1:]
+
+
+def _tried(trained: list[StepPicture]) -> list[Tried]:
+    many = len(trained) > 1
+    lives = {
+        f"{step.name}/{name}" if many else name: life
+        for step in trained
+        for name, life in step.replicas.items()
+    }
+    return training.tried(lives)
+
+
+def _waits(status: RunStatus, job: JobStatus | None) -> list[Wait]:
+    if status.has_ended:
+        return []
+    steps = [each for each in status.steps if each.state == "pending" and each.result]
+    found = [Wait(what=each.name, reason=each.result) for each in steps]
+    found += jobs.waits(job) if job else []
+    whole = status.message if status.state == "pending" else ""
+    return found or ([Wait(what="", reason=whole)] if whole else [])
+
+
+def _evidence(picture: Picture, trained: list[StepPicture]) -> list[Evidence]:
+    hang = picture.tags.get(HANG, "")
+    found = [Evidence(what="hang", about="", sentence=hang)] if hang else []
+    return found + [each for step in trained for each in training.evidence(step)]
+
+
+def _summary(status: RunStatus, why: str) -> str:
+    at = next((step.name for step in status.steps if step.state == "FAILED"), "")
+    begun = f"run {status.name} is {status.state}{f' at {at}' if at else ''}"
+    words = f"{begun}, after {status.seconds:.0f} s"
+    return f"{words}: {why}" if why else words
