@@ -68,7 +68,7 @@ def serve(
 
 
 def _render(text: str, kind: str, image: str) -> None:
-    from trireme.deployment import manifests, model_version
+    from trireme.deployment import manifests, model_version, openai_api
     from trireme.manifests import to_yaml
     from trireme.tracking import store
 
@@ -78,12 +78,15 @@ def _render(text: str, kind: str, image: str) -> None:
     if model.note:
         typer.echo(model.note, err=True)
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        size = model_version.download(model, Path(directory, "model")).size
+        downloaded = model_version.download(model, Path(directory, "model"))
+        size, api = downloaded.size, openai_api.of(downloaded)
     if kind == "kserve":
-        rendered = [manifests.inference_service(model, model_version.storage_uri(model), size)]
+        place = model_version.storage_uri(model)
+        rendered = [manifests.inference_service(model, place, size, api)]
     else:
+        image = manifests.VLLM if api and image == PYTORCH else image
         example = model_version.example_file(model)
-        rendered = manifests.deployment(model, example, uri, image, size)
+        rendered = manifests.deployment(model, example, uri, image, size, api)
     typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 
