@@ -36,7 +36,7 @@ def test_a_request_of_ones_own_goes_there_as_it_is_but_for_the_name():
 
 @pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{"text": "?"}]}, [], "no"])
 def test_what_is_no_answer_is_said_to_be_none(answer):
-    with pytest.raises(NoAnswer, match="^the server does not answer: "):
+    with pytest.raises(NoAnswer, match=r"^the server does not answer: "):
         OpenAIApi(CHAT, "a").words(answer)
 
 

@@ -68,13 +68,13 @@ def test_an_adapter_without_its_base_model_or_of_another_is_refused(adapter, tmp
     with pytest.raises(NotLoadable, match="an adapter alone, and the run has no base model"):
         packaged(adapter, "", tmp_path)
     other = write_model(tmp_path / "other", width=64)
-    with pytest.raises(NotLoadable, match="the adapter is of another base model than .*other"):
+    with pytest.raises(NotLoadable, match=r"the adapter is of another base model than .*other"):
         packaged(adapter, other, tmp_path)
 
 
 def test_a_merge_for_which_there_is_no_room_is_refused(base, adapter, tmp_path, monkeypatch):
     monkeypatch.setattr(language.shutil, "disk_usage", lambda _: type("", (), {"free": 1000}))
-    with pytest.raises(StepFailed, match="has 0.0 GB left, and merging the adapter into .* needs"):
+    with pytest.raises(StepFailed, match=r"has 0.0 GB left, and merging the adapter into .* needs"):
         packaged(adapter, base, tmp_path)
 
 

@@ -20,7 +20,7 @@ LLAMA = {"architectures": ["LlamaForCausalLM"]}
         ({"config.json": {"architectures": ["BertModel"]}}, "its config.json names the architectu"),
         (
             {"config.json": {"architectures": "Llama"}},
-            "its config.json names the architecture of n",
+            "its config.json names the architecture",
         ),
         ({"config.json": []}, "its config.json names the architecture of nothing"),
     ],
