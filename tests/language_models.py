@@ -1,7 +1,11 @@
 """A small language model and texts, made on the spot."""
 
+import hashlib
 import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 SOUNDS = {"cat": "meows", "dog": "barks", "owl": "hoots", "fox": "yelps", "hen": "clucks"}
 CHAT = (
@@ -78,3 +82,48 @@ def write_model(folder: Path, width=32, seed=0, chat=True):
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(CARD)
     return folder
+
+
+COMMIT = "3b33bfb9fec8730f7debb90bf0326922c592af2e"
+
+
+@contextmanager
+def hub_of(folder, name, token):
+    """Serves a folder as a gated repository of a Hub of one's own; yields its URL."""
+    files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            if self.headers["Authorization"] != f"Bearer {token}":
+                self.answer(403, b"", "GatedRepo")
+            elif path == f"/api/models/{name}/revision/v1":
+                self.answer(200, json.dumps({"sha": COMMIT}).encode())
+            elif path == f"/api/models/{name}/tree/{COMMIT}":
+                self.answer(200, json.dumps([described(*each) for each in files.items()]).encode())
+            elif path.startswith(f"/{name}/resolve/{COMMIT}/"):
+                self.answer(200, files[path.rpartition("/")[2]])
+            else:
+                self.answer(401, b"", "RepoNotFound")
+
+        def answer(self, status, content, error=""):
+            self.send_response(status)
+            if error:
+                self.send_header("X-Error-Code", error)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments):
+            pass
+
+    def described(path, content):
+        git = hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
+        return {"type": "file", "path": path, "size": len(content), "oid": git}
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()

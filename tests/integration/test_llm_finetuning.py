@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jobs_of_frameworks import ROOT
-from language_models import write_model, write_texts
+from language_models import COMMIT, hub_of, write_model, write_texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TRAINER, EVALUATION = (f"trainers/llm_{name}.py" for name in ("finetuning", "evaluation"))
+TOKEN = "hf_NobodyIsToReadThis"
 QUICKLY = ["--steps", "80", "--batch-size", "8", "--learning-rate", "1e-2"]
 
 
@@ -50,28 +52,40 @@ def ended(*arguments, **more):
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
-def run(trireme, places, data, *arguments, **parameters):
+def run(trireme, places, data, *arguments, environment=None, **parameters):
     given = {"base_model": places / "base", "dataset_uri": places / data} | parameters
     words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
-    return trireme.run("run", "llm-finetuning", *words, "--", *arguments)
+    command = ("run", "llm-finetuning", *words, "--", *arguments)
+    return trireme.run(*command, **(environment or {}))
 
 
 def test_from_a_base_model_and_texts_to_an_endpoint(trireme, places):
     gate = json.dumps({"least": {"loss_below_base": 0.2}})
-    done = run(trireme, places, "chat", *QUICKLY, model_name="animals", gate=gate)
+    given = {"base_model": "hf://org/base@v1", "model_name": "animals", "gate": gate}
+    with hub_of(places / "base", "org/base", TOKEN) as url:
+        kept_out = run(trireme, places, "chat", **given, environment={"HF_ENDPOINT": url})
+        assert kept_out.returncode == 2
+        assert "error: base_model 'hf://org/base@v1': access is denied (st" in kept_out.stderr
+        shutil.rmtree(trireme.home / "runs")
+        opened = {"HF_ENDPOINT": url, "HF_TOKEN": TOKEN}
+        done = run(trireme, places, "chat", *QUICKLY, **given, environment=opened)
     assert done.returncode == 0, done.stdout + done.stderr
+    files = [file for file in trireme.home.rglob("*") if file.is_file()]
+    assert [file for file in files if TOKEN.encode() in file.read_bytes()] == []
+    assert TOKEN not in done.stdout + done.stderr
 
     version = trireme.client.get_model_version_by_alias("animals", "champion")
-    assert version.tags["base_model.uri"] == str(places / "base")
+    assert version.tags["base_model.uri"] == "hf://org/base@v1"
+    assert version.tags["base_model.commit"] == COMMIT
     assert version.tags["base_model.license"] == "apache-2.0"
     for name in ("base_model", "dataset"):
         assert version.tags[f"{name}.fingerprint"].startswith("sha256:")
-    (parent,) = trireme.parents()
+    parent = trireme.parents()[0]
     used = {
         each.dataset.name: {tag.key: tag.value for tag in each.tags}["mlflow.data.context"]
         for each in parent.inputs.dataset_inputs
     }
-    assert used == {"chat": "training", "base": "base_model"}
+    assert used == {"chat": "training", "base@v1": "base_model"}
     steps = trireme.nested(parent)
     first, *_, last = trireme.client.get_metric_history(steps["train"].info.run_id, "loss")
     assert last.value < first.value - 0.2
