@@ -2,7 +2,7 @@
 
 An evaluation program, which needs trl, and reads
 
-    MODEL_DIR       the model and its tokenizer, as ``save_pretrained`` leaves them
+    MODEL_DIR       the model and its tokenizer, as ``save_pretrained`` leaves them, or an adapter
     BASE_MODEL_DIR  the model that it was made from, if there is one
     DATA_DIR        texts, see texts.py
     EVALUATION_DIR  what it leaves: metrics.json; scores.npy, the mean log-likelihood of a token in
@@ -97,7 +97,10 @@ def measure(arguments: argparse.Namespace) -> None:
     texts.quiet()
     place, left = texts.directory("MODEL_DIR"), texts.directory("EVALUATION_DIR")
     found = texts.load("test")
-    tokenizer = AutoTokenizer.from_pretrained(place)
+    is_alone = not (place / "tokenizer_config.json").is_file()  # an adapter, as PEFT saves it
+    tokenizer = AutoTokenizer.from_pretrained(
+        texts.directory("BASE_MODEL_DIR") if is_alone else place
+    )
     if texts.need_template(found) and not tokenizer.chat_template:
         raise texts.Unusable("the texts are messages, and the model has no chat template for them")
     rows = list(found)
