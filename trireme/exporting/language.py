@@ -7,6 +7,8 @@ and generation settings. MLflow keeps the tokenizer apart, so it is in both plac
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -78,7 +80,7 @@ def merge(adapter: Path, base: str, destination: Path) -> None:
 
     plain = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
     try:
-        with _with_base(adapter, base, None) as placed:
+        with _with_base(adapter, base) as placed:
             model = peft.PeftModel.from_pretrained(plain, str(placed))
     except (RuntimeError, ValueError, KeyError) as error:
         why = " ".join(str(error).split())[:200]
@@ -100,27 +102,24 @@ def _check_room(base: Path, place: Path) -> None:
         )
 
 
-class _with_base:  # noqa: N801 - used as a function
-    """A folder with an adapter that names the run's base model, whatever it was trained with."""
+@contextmanager
+def _with_base(adapter: Path, base: str, tokenizer: Path | None = None) -> Iterator[Path]:
+    """Yields a folder with an adapter that names the run's base model, whatever it named before.
 
-    def __init__(self, adapter: Path, base: str, tokenizer: Path | None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="trireme-")
-        self._adapter, self._base, self._tokenizer = adapter, base, tokenizer
-
-    def __enter__(self) -> Path:
-        place = Path(self._folder.name)
+    Args:
+        tokenizer: A folder whose tokenizer is there, too.
+    """
+    with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
+        place = Path(folder)
         for name in _ADAPTER_WEIGHTS:
-            if (self._adapter / name).is_file():
-                (place / name).symlink_to((self._adapter / name).resolve())
-        said = language.config(self._adapter, ADAPTER) | {"base_model_name_or_path": self._base}
+            if (adapter / name).is_file():
+                (place / name).symlink_to((adapter / name).resolve())
+        said = language.config(adapter, ADAPTER) | {"base_model_name_or_path": base}
         (place / ADAPTER).write_text(json.dumps(said))
-        for file in self._tokenizer.iterdir() if self._tokenizer else ():
+        for file in tokenizer.iterdir() if tokenizer else ():
             if file.is_file() and file.suffix not in _WEIGHTS and file.name != WHOLE:
                 (place / file.name).symlink_to(file.resolve())
-        return place
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+        yield place
 
 
 def save(model: Path, directory: Path, inputs: np.ndarray | None) -> None:
