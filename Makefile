@@ -133,7 +133,7 @@ clean:  ## what the targets above have built
 	touch $@
 
 .venv/dev.stamp: .venv/pytorch.stamp .venv/tensorflow.stamp
-	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,mpi,jax,xgboost,server,dev]'
+	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,llm,mpi,jax,xgboost,server,dev]'
 	touch $@
 
 # What pip cannot bring. Root gets it installed, anybody else is told.

@@ -33,6 +33,7 @@ NOT_EVERYWHERE = {
     "parameter_servers": 0,
     "processes_per_worker": 1,
     "model_factory": "",
+    "min_accuracy": 0.0,
     "evaluation": {},
 }
 """Parameters that some of the pipelines do not have, and what they are there."""
@@ -180,7 +181,7 @@ def check(
     """Refuses parameters that could not work; on a cluster the pods have ``claims`` mounted."""
     check_training(framework, parameters, claims)
     secrets.check("webhook_secret", parameters["webhook_secret"])
-    options.check(*(parameters[name] for name in ("min_accuracy", "gate", "evaluation")))
+    options.check(*_some(parameters, "min_accuracy", "gate", "evaluation").values())
     program = parameters["evaluation"].get("entrypoint", "")
     check_program("evaluation.entrypoint", program, parameters, claims)
     naming.check(parameters.get("model_factory", ""))

@@ -3,6 +3,7 @@
 PIPELINES = {
     "pytorch-training": "Train with PyTorch on one or many processes",
     "tensorflow-training": "Train with TensorFlow, by AllReduce or with parameter servers",
+    "llm-finetuning": "Fine-tune a language model, from a base model and texts to an endpoint",
     "sweep": "Train many models with different parameters, and keep the best",
     "retraining": "Train again if code, data or parameters have changed, and keep the better model",
 }

@@ -1,5 +1,6 @@
 """The command line of serving: ``trireme serve``."""
 
+import json
 import shlex
 import signal
 import sys
@@ -45,7 +46,7 @@ def serve(
         bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
     ] = False,
 ) -> None:
-    """Serve a registered model on this machine with MLflow's scoring server."""
+    """Serve a registered model on this machine: by MLflow's scoring server, or OpenAI's API."""
     if render:
         if check or port:
             raise InputError("--render starts no server: leave out --check and --port")
@@ -67,7 +68,7 @@ def serve(
 
 
 def _render(text: str, kind: str, image: str) -> None:
-    from trireme.deployment import manifests, model_version
+    from trireme.deployment import manifests, model_version, openai_api
     from trireme.manifests import to_yaml
     from trireme.tracking import store
 
@@ -77,33 +78,41 @@ def _render(text: str, kind: str, image: str) -> None:
     if model.note:
         typer.echo(model.note, err=True)
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        size = model_version.download(model, Path(directory, "model")).size
+        downloaded = model_version.download(model, Path(directory, "model"))
+        size, api = downloaded.size, openai_api.of(downloaded)
     if kind == "kserve":
-        rendered = [manifests.inference_service(model, model_version.storage_uri(model), size)]
+        place = model_version.storage_uri(model)
+        rendered = [manifests.inference_service(model, place, size, api)]
     else:
+        image = manifests.VLLM if api and image == PYTORCH else image
         example = model_version.example_file(model)
-        rendered = manifests.deployment(model, example, uri, image, size)
+        rendered = manifests.deployment(model, example, uri, image, size, api)
     typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 
 def _serve(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.deployment import serving, smoke_test
+    from trireme.deployment import openai_api, serving, smoke_test
 
-    request = smoke_test.request(downloaded)
-    with serving.started(downloaded.files, port, _shown(verbose)) as server:
+    request, api = smoke_test.request(downloaded), openai_api.of(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose), api) as server:
         answer = server.first_answer(request)
         typer.echo(f"{downloaded.model} answers at {server.url}\n")
+        if api:
+            request = json.dumps(api.request(json.loads(request)))
         typer.echo(f"{_curl(server, request, downloaded.files)}\n\n{_shortened(answer)}\n")
+        if api:
+            typer.echo(f"{api.in_python(server.base_url)}\n")
         typer.echo(f"Its log is {serving.log_file(port)}; Ctrl-C stops it")
         sys.stdout.flush()
         server.wait()
 
 
 def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
-    from trireme.deployment import serving, smoke_test
+    from trireme.deployment import openai_api, serving, smoke_test
 
     pairs = smoke_test.expected_answers(downloaded)
-    with serving.started(downloaded.files, port, _shown(verbose)) as server:
+    api = openai_api.of(downloaded)
+    with serving.started(downloaded.files, port, _shown(verbose), api) as server:
         server.first_answer(smoke_test.request(downloaded))
         agreement = smoke_test.compare(server, pairs)
     typer.echo(f"{downloaded.model} {agreement}")

@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import yaml
+
 from trireme.data import mounted
 from trireme.data.description import Dataset, check_here, described
 from trireme.data.sources import source_of
 from trireme.data.staging import Staged, cache_of, stage
 from trireme.errors import TriremeError
+from trireme.tracking import journal
 
 PLACE = "base_model"
 """Where it is in the run workspace."""
@@ -58,4 +61,18 @@ def check(
 def stage_base_model(workspace: Path, uri: str, secret: str, options: dict[str, Any]) -> Staged:
     """Stages it where training and the evaluation program find it as BASE_MODEL_DIR."""
     wanted = described(uri, secret, options, BaseModel)
-    return stage(wanted, workspace / PLACE, cache_of(workspace))
+    staged = stage(wanted, workspace / PLACE, cache_of(workspace))
+    if license := license_of(workspace / PLACE):
+        journal.log_tags({"base_model.license": license})
+    return staged
+
+
+def license_of(folder: Path) -> str:
+    """Returns the license that a model's card names, as on the Hub; empty where there is none."""
+    try:
+        _, head, _ = (folder / "README.md").read_text(errors="replace").split("---\n", 2)
+        said = yaml.safe_load(head)
+    except (OSError, ValueError, yaml.YAMLError):
+        return ""
+    found = said.get("license") if isinstance(said, dict) else ""
+    return ", ".join(map(str, found)) if isinstance(found, list) else str(found or "")

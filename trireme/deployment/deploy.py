@@ -7,12 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from trireme.deployment import manifests, model_version, objects, release, rollout, smoke_test
+from trireme.deployment import (
+    manifests,
+    model_version,
+    objects,
+    openai_api,
+    release,
+    rollout,
+    smoke_test,
+)
 from trireme.deployment.kinds import check_kind
 from trireme.deployment.model_version import DownloadedModel
 from trireme.deployment.release import Plan
-from trireme.deployment.scoring_client import DATATYPES, OpenInferenceClient, ScoringClient
+from trireme.deployment.scoring_client import (
+    DATATYPES,
+    ChatClient,
+    OpenInferenceClient,
+    ScoringClient,
+)
 from trireme.errors import InputError
+from trireme.images import PYTORCH
 from trireme.kubernetes.connection import Cluster
 from trireme.tracking import store
 
@@ -44,7 +58,8 @@ def deploy(
 
     Args:
         model: ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``.
-        image: For a Deployment: image with MLflow and the model's packages.
+        image: For a Deployment: image with MLflow and the model's packages; of a language model
+            one with vLLM.
         timeout: Seconds in which it has to come up.
         on_state: Called with a short sentence whenever it has come on.
 
@@ -69,17 +84,24 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
     """Plans a Deployment of MLflow's scoring server with a Service."""
     model = downloaded.model
     example = model_version.example_file(model)
-    rendered = manifests.deployment(model, example, tracking_uri, image, downloaded.size)
+    api = openai_api.of(downloaded)
+    image = manifests.VLLM if api and image == PYTORCH else image
+    rendered = manifests.deployment(model, example, tracking_uri, image, downloaded.size, api)
     pairs = smoke_test.expected_answers(downloaded)
-    return Plan(model, rendered, pairs, rollout.deployment_status, ScoringClient)
+    ask = partial(ChatClient, api=api) if api else ScoringClient
+    return Plan(model, rendered, pairs, rollout.deployment_status, ask, api)
 
 
 def as_kserve(downloaded: DownloadedModel) -> Plan:
     """Plans a KServe InferenceService."""
     model = downloaded.model
     place = model_version.storage_uri(model)
-    rendered = manifests.inference_service(model, place, downloaded.size)
+    api = openai_api.of(downloaded)
+    rendered = manifests.inference_service(model, place, downloaded.size, api)
     pairs = smoke_test.expected_answers(downloaded)
+    if api:
+        chat = partial(ChatClient, api=api, below="openai/")
+        return Plan(model, [rendered], pairs, rollout.inference_service_status, chat, api)
     if (dtype := pairs[0].inputs.dtype).name not in DATATYPES:
         raise InputError(
             f"{model} takes no numbers, which KServe's protocol could send it; deploy it with kind "
@@ -102,9 +124,10 @@ def place(cluster: Cluster, plan: Plan) -> Place:
     name, namespace = manifest["metadata"]["name"], cluster.namespace
     forward = ["kubectl", "port-forward", "--namespace", namespace]
     if manifest["kind"] == "Deployment":
-        url = f"http://{name}.{namespace}.svc/invocations"
+        url = f"http://{name}.{namespace}.svc{plan.api.path if plan.api else '/invocations'}"
         return Place(url, shlex.join([*forward, f"service/{name}", "8080:80"]))
     there = objects.find(cluster, manifest) or {}
     base = there.get("status", {}).get("address", {}).get("url", "")
-    url = f"{base or f'http://{name}-predictor.{namespace}.svc'}/v2/models/{name}/infer"
+    path = f"/openai{plan.api.path}" if plan.api else f"/v2/models/{name}/infer"
+    url = f"{base or f'http://{name}-predictor.{namespace}.svc'}{path}"
     return Place(url, shlex.join([*forward, f"service/{name}-predictor", "8080:80"]))

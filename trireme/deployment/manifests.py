@@ -6,7 +6,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trireme.deployment.model_version import ModelVersion
+from trireme.deployment.openai_api import OpenAIApi
 from trireme.errors import InputError
+from trireme.exporting.language import MODEL as WHOLE
+from trireme.images import PYTORCH
 from trireme.tracking.environment import SECRET
 from trireme.tracking.store import public
 
@@ -20,6 +23,12 @@ MODEL = "trireme/model"
 
 SERVER = {"app.kubernetes.io/component": "model-server"}
 """The label of pods that answer requests, by which manifests/parts/deploying lets these in."""
+
+VLLM = "vllm/vllm-openai:v0.33.0"
+"""What serves language models, on a GPU, where no other image is given."""
+
+GPU = "nvidia.com/gpu"
+LOADING = 1800  # seconds in which vLLM has to have loaded a model
 
 LEAST_MEMORY = 1  # GiB
 FILES_IN_MEMORY = 3  # times: as they are read, as they are loaded, and what answering takes
@@ -39,10 +48,15 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeo
 """
 
 
-def inference_service(model: ModelVersion, storage_uri: str, size: int) -> dict[str, Any]:
+def inference_service(
+    model: ModelVersion, storage_uri: str, size: int, api: OpenAIApi | None = None
+) -> dict[str, Any]:
     """Returns a KServe InferenceService, which speaks the Open Inference Protocol (v2).
 
     https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/mlflow
+
+    Args:
+        api: How a language model is asked, of KServe's own server for these; none: of another.
     """
     if not storage_uri.startswith(_STORES):
         raise InputError(
@@ -50,12 +64,19 @@ def inference_service(model: ModelVersion, storage_uri: str, size: int) -> dict[
             f"from {', '.join(_STORES)}; use deployment"
         )
     metadata = _metadata(model)
-    served = {
+    served: dict[str, Any] = {
         "modelFormat": {"name": "mlflow"},
         "protocolVersion": "v2",
         "storageUri": storage_uri,
         "resources": _resources(size),
     }
+    if api:
+        served |= {
+            "modelFormat": {"name": "huggingface"},
+            "args": [f"--model_name={api.model}"],
+            "storageUri": f"{storage_uri.rstrip('/')}/{WHOLE}",
+        }
+        del served["protocolVersion"]  # which is OpenAI's
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
@@ -66,12 +87,18 @@ def inference_service(model: ModelVersion, storage_uri: str, size: int) -> dict[
 
 
 def deployment(
-    model: ModelVersion, example: str, tracking_uri: str, image: str, size: int
+    model: ModelVersion,
+    example: str,
+    tracking_uri: str,
+    image: str,
+    size: int,
+    api: OpenAIApi | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns a Deployment of MLflow's scoring server, and a Service before it.
+    """Returns a Deployment of MLflow's scoring server or of vLLM, and a Service before it.
 
     Args:
         size: Bytes of the model's files, by which its memory goes.
+        api: How a language model is asked, of vLLM; none: of MLflow's server.
     """
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
@@ -88,7 +115,7 @@ def deployment(
     selector = {"app.kubernetes.io/name": metadata["name"]}
     pod = {
         "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
-        "spec": _pod(model, example, public(tracking_uri), image, _resources(size)),
+        "spec": _pod(model, example, public(tracking_uri), image, _resources(size), api),
     }
     # No replicas: how many there are is left to whoever scales it.
     spec = {
@@ -133,7 +160,12 @@ def _resources(size: int) -> dict[str, Any]:
 
 
 def _pod(
-    model: ModelVersion, example: str, tracking_uri: str, image: str, resources: dict[str, Any]
+    model: ModelVersion,
+    example: str,
+    tracking_uri: str,
+    image: str,
+    resources: dict[str, Any],
+    api: OpenAIApi | None,
 ) -> dict[str, Any]:
     files = {"name": "model", "mountPath": str(FILES)}
     scratch = {"name": "tmp", "mountPath": "/tmp"}
@@ -146,12 +178,13 @@ def _pod(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "initContainers": [
-            _download(model, tracking_uri, image)
+            _download(model, tracking_uri, PYTORCH if api else image)
             | {"volumeMounts": [files, scratch], "resources": resources}
         ],
         "containers": [
-            _server(example, image)
-            | {"volumeMounts": [files | {"readOnly": True}, scratch], "resources": resources}
+            (_vllm(api, example, image) if api else _server(example, image))
+            | {"volumeMounts": [files | {"readOnly": True}, scratch]}
+            | {"resources": _with_gpu(resources) if api and image == VLLM else resources}
         ],
         "volumes": [{"name": "model", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
     }
@@ -168,14 +201,24 @@ def _download(model: ModelVersion, tracking_uri: str, image: str) -> dict[str, A
     ) | {"envFrom": [{"secretRef": {"name": SECRET, "optional": True}}]}
 
 
+def _with_gpu(resources: dict[str, Any]) -> dict[str, Any]:
+    return resources | {"limits": resources["limits"] | {GPU: "1"}}
+
+
+def _vllm(api: OpenAIApi, example: str, image: str) -> dict[str, Any]:
+    """Returns the container of vLLM, which serves a language model by OpenAI's API."""
+    name = ["--served-model-name", api.model]
+    command = ["vllm", "serve", str(FILES / WHOLE), *name, "--host", "0.0.0.0", "--port", str(PORT)]
+    server = _container("server", image, command, {"HF_HUB_OFFLINE": "1"})
+    return server | _probed("/health", api.path, example, LOADING)
+
+
 def _server(example: str, image: str) -> dict[str, Any]:
     """Returns the container of the scoring server.
 
     It runs what ``mlflow models serve`` would start: as process 1 that command would not pass a
     SIGTERM on, and requests under way would be lost at every update.
     """
-    predict = f"http://127.0.0.1:{PORT}/invocations", str(FILES / example)
-    ping = {"httpGet": {"path": "/ping", "port": "http"}}
     server = _container(
         "server",
         image,
@@ -185,9 +228,20 @@ def _server(example: str, image: str) -> dict[str, Any]:
         ],
         {"__pyfunc_model_path__": str(FILES)},
     )
-    return server | {
+    return server | _probed("/ping", "/invocations", example, 300)
+
+
+def _probed(alive: str, asked: str, example: str, loading: int) -> dict[str, Any]:
+    """Returns what tells of a server that it is there, and that it really answers.
+
+    Args:
+        loading: Seconds in which it has to have loaded the model.
+    """
+    predict = f"http://127.0.0.1:{PORT}{asked}", str(FILES / example)
+    ping = {"httpGet": {"path": alive, "port": "http"}}
+    return {
         "ports": [{"name": "http", "containerPort": PORT}],
-        "startupProbe": ping | {"periodSeconds": 2, "failureThreshold": 150},
+        "startupProbe": ping | {"periodSeconds": 2, "failureThreshold": loading // 2},
         "readinessProbe": {
             "exec": {"command": ["python3", "-c", _PREDICT, *predict]},
             "periodSeconds": 10,

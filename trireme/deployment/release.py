@@ -11,6 +11,7 @@ from typing import NoReturn
 from trireme.deployment import objects
 from trireme.deployment.model_version import ModelVersion
 from trireme.deployment.objects import Manifest, named
+from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.pod_problems import Pod
 from trireme.deployment.rollout import Rollout, RolloutStatus, Superseded
 from trireme.deployment.smoke_test import Agreement, Expected, Predicting, compare
@@ -41,6 +42,7 @@ class Plan:
         manifests: Its objects; the first is the one that makes the pods.
         look: Looks how far the first object is, given it as it was applied.
         ask: Makes of a pod what answers requests.
+        api: How a language model is asked; none: as MLflow's server, or KServe's.
     """
 
     model: ModelVersion
@@ -48,6 +50,7 @@ class Plan:
     pairs: list[Expected]
     look: Callable[[Cluster, Manifest], RolloutStatus]
     ask: Callable[[Cluster, Pod], Predicting]
+    api: OpenAIApi | None = None
 
 
 def deploy(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from trireme.deployment.manifests import PORT, SMOKE_TEST
+from trireme.deployment.openai_api import NoAnswer, OpenAIApi
 from trireme.deployment.pod_problems import Pod
 from trireme.deployment.serving import ServingFailed
 from trireme.errors import TriremeError
@@ -52,6 +53,26 @@ class ScoringClient:
             reason = reason.partition(" Traceback (most recent call last)")[0]
             raise ServingFailed(f"pod {self._name} does not predict: {reason}") from None
         return answer
+
+
+class ChatClient(ScoringClient):
+    """A pod that serves a language model.
+
+    Args:
+        api: How it is asked.
+        below: What comes before the API's paths, as with KServe.
+    """
+
+    def __init__(self, cluster: Cluster, pod: Pod, api: OpenAIApi, below: str = "") -> None:
+        super().__init__(cluster, pod)
+        self._api, self._path = api, f"{below}{api.path.removeprefix('/')}"
+
+    def answer(self, request: str) -> str:
+        """Returns the answer to a request, both in the form of MLflow's scoring server."""
+        try:
+            return self._api.answer(request, lambda body: self._ask(self._path, body))
+        except NoAnswer as error:
+            raise ServingFailed(f"pod {self._name}: {error}") from None
 
 
 class OpenInferenceClient(ScoringClient):

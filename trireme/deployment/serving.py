@@ -1,21 +1,29 @@
-"""MLflow's scoring server on this machine: started, asked, and ended with whoever started it."""
+"""A server of a model on this machine: started, asked, and ended with whoever started it.
+
+MLflow's scoring server or, of a language model, one of OpenAI's API.
+"""
 
 import contextlib
 import fcntl
+import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
+from trireme.deployment.openai_api import NoAnswer, OpenAIApi
 from trireme.errors import InputError, TriremeError, exit_in_words
+from trireme.exporting.language import MODEL
 from trireme.files.home import home, make_home, unwritable
 from trireme.packages.install import of_model
 from trireme.runner.local.supervised import supervised
@@ -36,10 +44,17 @@ TAIL = 20  # lines of its log that are shown when it ends by itself
 
 JSON = {"Content-Type": "application/json"}
 
+LOCAL_CHAT = "trireme.deployment.local_chat"
 APP = ("--factory", "trireme.deployment.local_app:make")
 
 # A model's code is somebody's, and needs no way to the registry it came from.
-_WITHHELD = ("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_")
+_WITHHELD = (
+    "HF_TOKEN",
+    "MLFLOW_TRACKING_",
+    "MLFLOW_REGISTRY_",
+    "MLFLOW_RUN_ID",
+    "MLFLOW_EXPERIMENT_",
+)
 
 
 class ServingFailed(TriremeError):
@@ -71,7 +86,11 @@ def log_file(port: int) -> Path:
 
 
 class Server:
-    """A scoring server that runs; see ``started``."""
+    """A scoring server that runs; see ``started``.
+
+    Args:
+        api: How a language model is asked; none: as MLflow's scoring server.
+    """
 
     def __init__(
         self,
@@ -79,8 +98,11 @@ class Server:
         port: int,
         log: BinaryIO,
         show: Callable[[str], None],
+        api: OpenAIApi | None = None,
     ) -> None:
-        self.url = f"http://{HOST}:{port}/invocations"
+        self.base_url = f"http://{HOST}:{port}"
+        self.url = f"{self.base_url}{api.path if api else '/invocations'}"
+        self._api = api
         self._process, self._port, self._log, self._show = process, port, log, show
         self._tail: deque[str] = deque(maxlen=TAIL)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -101,7 +123,15 @@ class Server:
         return self.answer(request)
 
     def answer(self, request: str) -> str:
-        """Returns the answer to a request."""
+        """Returns the answer to a request, as MLflow's scoring server has both."""
+        if not self._api:
+            return self._post(request)
+        try:
+            return self._api.answer(request, lambda body: json.loads(self._post(json.dumps(body))))
+        except NoAnswer as error:
+            raise ServingFailed(str(error)) from None
+
+    def _post(self, request: str) -> str:
         import requests
 
         with requests.Session() as session:
@@ -155,13 +185,16 @@ class Server:
 
 
 @contextmanager
-def started(files: Path, port: int, show: Callable[[str], None]) -> Iterator[Server]:
+def started(
+    files: Path, port: int, show: Callable[[str], None], api: OpenAIApi | None = None
+) -> Iterator[Server]:
     """Starts the scoring server on a model; afterwards no process of it is left."""
-    command, environment = _command(files, port)
+    command, environment = _of_openai(files, port, api) if api else _command(files, port)
+    # Not in the model's directory: Python would look for modules there.
+    place = _named(files, api.model) if api else log_file(port).parent
     with _log(port) as log:
-        # Not in the model's directory: Python would look for modules there.
-        process = supervised(command, GRACE, environment, log_file(port).parent)
-        server = Server(process, port, log, show)
+        process = supervised(command, GRACE, environment, place)
+        server = Server(process, port, log, show, api)
         try:
             yield server
         finally:
@@ -177,11 +210,41 @@ def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     from mlflow.pyfunc import scoring_server
 
     command, environment = scoring_server.get_cmd(str(files), port, HOST)
+    kept = _kept(environment, of_model(files))
+    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], kept
+
+
+def _kept(environment: Mapping[str, str], packages: str) -> dict[str, str]:
+    """Returns the environment of a server, with a folder of the model's packages."""
     kept = {key: value for key, value in environment.items() if not key.startswith(_WITHHELD)}
     kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    if packages := of_model(files):
+    if packages:
         kept["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, kept.get("PYTHONPATH")]))
-    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], kept
+    return kept
+
+
+def _named(files: Path, name: str) -> Path:
+    """Returns a folder with a language model by its name, which is what requests call it."""
+    place = files.with_name("served")
+    place.mkdir()
+    (place / name).symlink_to(files / MODEL)
+    return place
+
+
+def _of_openai(files: Path, port: int, api: OpenAIApi) -> tuple[list[str], dict[str, str]]:
+    """Returns what serves a language model: vLLM, where it is installed, or transformers."""
+    packages = of_model(files)
+    kept = _kept(os.environ, packages) | {"HF_HUB_OFFLINE": "1"}  # all of it is here
+    if vllm := shutil.which(
+        "vllm", path=f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    ):
+        of_port = ["--host", HOST, "--port", str(port)]
+        return [vllm, "serve", api.model, "--served-model-name", api.model, *of_port], kept
+    for module in ("transformers", "openai"):
+        if not find_spec(module) and not Path(packages, module).is_dir():
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+    # What is in the working directory is the model, and no module.
+    return [sys.executable, "-P", "-m", LOCAL_CHAT, api.model, str(port)], kept
 
 
 @contextmanager

@@ -10,6 +10,8 @@ The program finds the repository in ``CODE_DIR``, the dataset in ``DATA_DIR``, t
 - ``inputs.npy``, if the dataset has no held-out samples in a known form: a few real inputs on
   which exported files are compared with the model; of a model that takes texts or rows of a table
   ``inputs.json``, a list of texts or of objects;
+- ``samples.json``, a table for the report: a list of objects of texts and numbers by name, such as
+  questions and the answers of two models;
 - pictures for the report, ``*.png`` and ``*.svg``.
 """
 
@@ -45,6 +47,10 @@ PICTURES = (".png", ".svg")
 SCORES = "scores.npy"
 
 TEXTS = "inputs.json"
+
+SHOWN = "samples.json"
+
+MOST_SHOWN = 50  # rows of it that are in the report
 
 LATE = 5.0  # seconds in which what a program has printed is read once it has ended
 
@@ -130,6 +136,7 @@ def read(directory: Path) -> Evaluation:
         between=None,
         score=Score("" if scores is None else name if is_mean else SCORES),
         scores=np.zeros(0) if scores is None else scores.astype(float),
+        shown=_shown(directory / SHOWN),
         pictures=sorted(
             file for file in directory.iterdir() if file.suffix in PICTURES and file.is_file()
         ),
@@ -158,6 +165,19 @@ def inputs_of(directory: Path) -> np.ndarray | None:
         ):
             return _rows(found)
     raise NotLoadable(f"{TEXTS} is neither a list of texts nor one of objects with the same names")
+
+
+def _shown(file: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a table that the program has left for people."""
+    if not file.exists():
+        return []
+    try:
+        found = json_values.read(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise NotLoadable(f"{SHOWN} cannot be read: {error}") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise NotLoadable(f"{SHOWN} is not a list of objects")
+    return found[:MOST_SHOWN]
 
 
 def _rows(found: list[dict[str, Any]]) -> np.ndarray:

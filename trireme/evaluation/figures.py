@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,7 @@ class Evaluation:
         between: What that first one is between, with a confidence of 95 %; None where unknown.
         score: What it is compared with the champion by.
         scores: That, by sample; empty where a program of the user's has left none.
+        shown: Rows for people to read, each with what there is by name.
     """
 
     headline: str
@@ -93,6 +94,7 @@ class Evaluation:
     chart: Chart | None = None
     worst: list[Worst] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
+    shown: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def first(self) -> tuple[str, float]:

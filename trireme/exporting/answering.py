@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 
 DESCRIPTION = "MLmodel"  # the file that makes a folder a model of MLflow
+WHOLE = "config.json"  # that of transformers
+ADAPTER = "adapter_config.json"  # that of an adapter of PEFT, which names its base model
+TOKENS = 32  # of an answer in words
 Predict = Callable[[np.ndarray], np.ndarray]
 
 
@@ -38,8 +41,8 @@ def _answered(file: str, inputs: str, answers: str) -> str:
     with np.load(inputs) as arrays:
         batches = [arrays[name] for name in arrays.files]
     try:
-        is_mlflow = Path(file).name == DESCRIPTION
-        predict = _mlflow(file) if is_mlflow else _LOADERS[Path(file).suffix](file)
+        named = _NAMED.get(Path(file).name)
+        predict = named(file) if named else _LOADERS[Path(file).suffix](file)
         np.savez(answers, *[predict(batch) for batch in batches])
     except Exception as error:
         return f"{type(error).__name__}: {error}"
@@ -105,6 +108,48 @@ def _mlflow(file: str) -> Predict:
     return predict
 
 
+def _language_model(file: str) -> Predict:
+    """Loads a language model, which answers texts by the logits of the next token, and in words."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(file).parent
+    if Path(file).name == ADAPTER:
+        from peft import PeftModel
+
+        base = json.loads(Path(file).read_text())["base_model_name_or_path"]
+        plain = AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+        model: Any = PeftModel.from_pretrained(plain, str(folder))
+    else:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model.eval()
+
+    def predict(texts: np.ndarray) -> np.ndarray:
+        answers = []
+        for text in texts.tolist():
+            if tokenizer.chat_template:
+                made = tokenizer.apply_chat_template(
+                    [{"role": "user", "content": text}],
+                    add_generation_prompt=True,
+                    return_dict=True,
+                    return_tensors="pt",
+                )
+            else:
+                made = tokenizer(text, return_tensors="pt")
+            inputs = {name: made[name] for name in ("input_ids", "attention_mask")}
+            with torch.inference_mode():
+                logits = model(**inputs).logits[0, -1].float().numpy()
+                found = model.generate(**inputs, do_sample=False, max_new_tokens=TOKENS)
+            said = found[0, inputs["input_ids"].shape[1] :]
+            answers.append((logits, tokenizer.decode(said, skip_special_tokens=True)))
+        longest = max(1, *(len(said) for _, said in answers))
+        columns = [("logits", "f4", answers[0][0].shape), ("answer", f"U{longest}")]
+        return np.array(answers, dtype=columns)
+
+    return predict
+
+
 def _table(rows: np.ndarray) -> Any:
     import pandas
 
@@ -123,6 +168,7 @@ class _LastError(logging.Handler):
 
 
 _LOADERS = {".onnx": _onnx, ".pt2": _program, "": _saved_model}
+_NAMED = {DESCRIPTION: _mlflow, WHOLE: _language_model, ADAPTER: _language_model}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

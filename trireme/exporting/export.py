@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trireme.data import base_model
 from trireme.data.holdout import for_evaluation
 from trireme.errors import StepFailed
 from trireme.evaluation import report as page
@@ -181,7 +182,8 @@ def export_and_report(
     place = Path(workspace)
     kept, destination = place / REPORT, place / "exported"
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
-    source = Source(Path(model), Path(code), entrypoint, model_factory)
+    start = base_model.folder(place)
+    source = Source(Path(model), Path(code), entrypoint, model_factory, start)
     seen = for_evaluation(Path(data))
     inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
     has_samples = inputs is not None or has_split(seen, TEST)
@@ -208,6 +210,7 @@ def export_and_report(
         journal.log_artifact(destination, "exported")
         journal.log_package(destination, model_name, tags=tags, promote=promote, champion=champion)
         journal.summarize(package.words)
+        largest = package.difference
         page.add_package(kept, package.words, _size_of(destination), registered)
     shutil.rmtree(exported.path, ignore_errors=True)  # of an attempt for which there was no room
     shutil.copytree(destination, exported.path)

@@ -6,8 +6,8 @@ is written beside it (https://mlflow.org/docs/latest/ml/model/#storage-format).
 
 import json
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,8 +17,10 @@ import numpy as np
 
 from trireme.errors import StepFailed, first_line
 from trireme.evaluation.source import Source
+from trireme.exporting import language
 from trireme.exporting.answering import DESCRIPTION
 from trireme.exporting.isolated import isolated
+from trireme.models.language import architecture
 from trireme.models.trained import NotLoadable
 
 SAMPLE = "sample.npz"
@@ -42,7 +44,7 @@ TASKS = {
 }
 """Tasks of Hugging Face's pipelines by the ends of their architectures' names."""
 
-OF_TEXT = ("text-classification", "text-generation", "text2text-generation", "token-classification")
+OF_TEXT = ("text-classification", "text2text-generation", "token-classification")
 TEXT = ["An example."]
 """What models of these tasks are asked, so that their signature and their requests are known."""
 
@@ -53,10 +55,12 @@ class Package(NamedTuple):
     Attributes:
         flavor: What MLflow loads it as; empty for files that only their owner can load.
         note: What a person should know of it.
+        difference: Of a language model, the largest of its logits from those of what was trained.
     """
 
     flavor: str
     note: str
+    difference: float = 0.0
 
     @property
     def words(self) -> str:
@@ -75,9 +79,17 @@ def package(source: Source, inputs: np.ndarray | None, destination: Path, why: s
         why: Why it was not converted, which is told of a form that could have been.
     """
     shutil.rmtree(destination, ignore_errors=True)
-    shutil.copytree(_saved_by_mlflow(source.model) or source.model, destination)
+    if language.is_adapter(source.model):
+        language.merge(source.model, source.base_model, destination)
+    else:
+        shutil.copytree(_saved_by_mlflow(source.model) or source.model, destination)
+    is_language_model = not source.factory and _task(destination) == language.TASK
     try:
+        if is_language_model:
+            return _language_model(destination, source.base_model, inputs)
         flavor = _describe(destination, source)
+    except language.Differs:
+        raise
     except Exception as error:  # libraries raise whatever they like
         return Package("", f"{PLAIN}: {first_line(error)}")
     if not flavor:
@@ -102,8 +114,8 @@ def _saved_by_mlflow(model: Path) -> Path | None:
 
 def _unknown(directory: Path, source: Source, why: str) -> str:
     """Says of which form a model is that no library is known for."""
-    if architecture := _architecture(directory):
-        return f"the task of {architecture} is not known"
+    if found := architecture(directory):
+        return f"the task of {found} is not known"
     if source.factory:
         return f"it cannot be built by model_factory {source.factory}"
     with suppress(NotLoadable):
@@ -172,26 +184,15 @@ def _write(directory: Path, flavor: str, about: dict[str, Any], **loads: str) ->
 
 def _task(directory: Path) -> str:
     """Returns what a folder of Hugging Face's does; empty where it is none, or not known."""
-    architecture = _architecture(directory)
-    return next((task for end, task in TASKS.items() if architecture.endswith(end)), "")
-
-
-def _architecture(directory: Path) -> str:
-    try:
-        (architecture, *_) = json.loads((directory / "config.json").read_text())["architectures"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return str(architecture)
+    found = architecture(directory)
+    return next((task for end, task in TASKS.items() if found.endswith(end)), "")
 
 
 def _save_transformers(directory: Path, task: str) -> str:
     import mlflow.transformers
 
     transformers = import_module("transformers")  # the user's, where it is installed
-    original = directory.with_name(f"{directory.name}.original")
-    shutil.rmtree(original, ignore_errors=True)  # of an attempt that was killed
-    directory.rename(original)
-    try:
+    with _replaced(directory) as original:
         # Not its path, which MLflow takes of Transformers before 5 alone. No code of it is run.
         mlflow.transformers.save_model(
             transformers.pipeline(task, model=str(original)),
@@ -199,12 +200,38 @@ def _save_transformers(directory: Path, task: str) -> str:
             input_example=TEXT if task in OF_TEXT else None,
             pip_requirements=[f"{name}=={version(name)}" for name in ("transformers", "torch")],
         )
+    return "transformers"
+
+
+def _language_model(directory: Path, base: str, inputs: np.ndarray | None) -> Package:
+    """Packages a language model, as a whole folder of transformers; it has to answer again."""
+    with _replaced(directory) as original:
+        language.save(original, directory, inputs)
+        try:
+            answers = language.ask(original, base, directory, inputs)
+        except language.Differs:
+            raise
+        except StepFailed as error:
+            return Package("transformers", f"does not answer when it is loaded back: {error}")
+    np.savez(directory / SAMPLE, inputs=answers.inputs, outputs=answers.outputs)
+    asked = f"{len(answers.inputs)} questions"
+    note = f"answers {asked} as what was trained does, logits within {answers.difference:.1e}"
+    return Package("transformers", note, answers.difference)
+
+
+@contextmanager
+def _replaced(directory: Path) -> Iterator[Path]:
+    """Sets a folder aside, for another in its place; it comes back where there is none."""
+    original = directory.with_name(f"{directory.name}.original")
+    shutil.rmtree(original, ignore_errors=True)  # of an attempt that was killed
+    directory.rename(original)
+    try:
+        yield original
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         original.rename(directory)
         raise
     shutil.rmtree(original)
-    return "transformers"
 
 
 def _try(directory: Path, inputs: np.ndarray) -> None:

@@ -36,6 +36,30 @@ def test_it_is_staged_beside_the_data_and_recorded_as_a_base_model(weights, tmp_
 
 
 @pytest.mark.parametrize(
+    ("card", "license"),
+    [
+        ("---\nlicense: apache-2.0\n---\n# A\n", "apache-2.0"),
+        ("---\nlicense: [mit, other]\n---\n", "mit, other"),
+        ("---\ntags: [a]\n---\n", ""),
+        ("---\nlicense: {\n---\n", ""),
+        ("# A model\n", ""),
+        (None, ""),
+    ],
+)
+def test_the_license_is_that_of_its_card(weights, tmp_path, card, license):
+    if card is not None:
+        (weights / "README.md").write_text(card)
+    workspace = tmp_path / "run"
+    workspace.mkdir()
+    with journal.opened(workspace, "dataset"):
+        base_model.stage_base_model(workspace, str(weights), "", {})
+    said = {}
+    for each in journal.read(workspace, "dataset"):
+        said |= each.get("tags", {})
+    assert said.get("base_model.license", "") == license
+
+
+@pytest.mark.parametrize(
     ("uri", "secret", "options", "said"),
     [
         ("/does/not/exist", "", {}, "base_model '/does/not/exist': there is no such file"),

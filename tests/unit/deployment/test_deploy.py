@@ -15,11 +15,13 @@ import yaml
 
 from trireme.deployment import deploy, model_version, objects, pod_problems, release, rollout
 from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.rollout import NotReady, Rollout, RolloutStatus
-from trireme.deployment.scoring_client import OpenInferenceClient, ScoringClient
+from trireme.deployment.scoring_client import ChatClient, OpenInferenceClient, ScoringClient
 from trireme.deployment.serving import ServingFailed
 from trireme.deployment.smoke_test import Expected, compare
 from trireme.errors import InputError
+from trireme.exporting.language import CHAT, COMPLETIONS
 from trireme.kubernetes.connection import Cluster
 
 MODEL = ModelVersion("My relu", "2", "r", {})
@@ -277,6 +279,27 @@ def test_a_pod_is_asked_as_mlflows_scoring_server(monkeypatch, tmp_path):
 
     with pods_behind_a_proxy(monkeypatch, tmp_path, answer) as cluster:
         assert compare(ScoringClient(cluster, pod()), RIGHT).difference == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "path"), [(CHAT, "chat/completions"), (COMPLETIONS, "completions")]
+)
+def test_a_pod_of_a_language_model_is_asked_by_openais_api(monkeypatch, tmp_path, task, path):
+    def answer(asked, body):
+        assert asked == f"{PROXY}/openai/v1/{path}"
+        assert (body["model"], body["temperature"]) == ("animals", 0)
+        text = body["messages"][0]["content"] if task == CHAT else body["prompt"]
+        said = {"message": {"content": f"{text}!"}} if task == CHAT else {"text": f"{text}!"}
+        return 200, {"choices": [said | {"index": 0}]} if text != "nothing" else {"choices": []}
+
+    def expected(*words):
+        return [Expected(np.array(words), np.array([f"{word}!" for word in words]))]
+
+    with pods_behind_a_proxy(monkeypatch, tmp_path, answer) as cluster:
+        asked = ChatClient(cluster, pod(), OpenAIApi(task, "animals"), "openai/")
+        assert compare(asked, expected("hello", "and again")).samples == 2
+        with pytest.raises(ServingFailed, match="pod relu-x: the server does not answer: "):
+            compare(asked, expected("nothing"))
 
 
 @pytest.mark.parametrize(("dtype", "datatype"), [("float32", "FP32"), ("int64", "INT64")])

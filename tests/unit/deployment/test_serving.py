@@ -17,9 +17,11 @@ from typed import through
 
 from trireme.deployment import manifests, model_version, serving, smoke_test
 from trireme.deployment.model_version import DownloadedModel
+from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.serving import ServingFailed
 from trireme.deployment.smoke_test import Expected
 from trireme.errors import InputError, TriremeError
+from trireme.exporting.language import CHAT
 from trireme.manifests import to_yaml
 from trireme.tracking import store as tracking_store
 
@@ -369,6 +371,17 @@ def test_a_model_as_a_deployment_with_a_service(golden):
     golden("serve-deployment.yaml", "---\n".join(map(to_yaml, rendered)))
     for manifest in rendered:
         assert through(f"V1{manifest['kind']}", manifest) == manifest
+
+
+def test_a_language_model_on_a_cluster(golden):
+    api = OpenAIApi(CHAT, "My-relu")
+    rendered = [manifests.inference_service(MODEL, "s3://models/my-relu/2", 0, api)]
+    on_a_gpu = deployed(api=api, image=manifests.VLLM)
+    golden("serve-language-model.yaml", "---\n".join(map(to_yaml, rendered + on_a_gpu)))
+    for manifest in on_a_gpu:
+        assert through(f"V1{manifest['kind']}", manifest) == manifest
+    (server,) = deployed(api=api)[0]["spec"]["template"]["spec"]["containers"]
+    assert server["image"] == IMAGE and manifests.GPU not in server["resources"]["limits"]
 
 
 @pytest.mark.parametrize(("size", "memory"), [(0, "1Gi"), (300 << 20, "1Gi"), (2 << 30, "6Gi")])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -89,6 +90,24 @@ def test_its_figures_are_those_of_the_model(judge, tmp_path, capfd):
     report.write(page, judged, tmp_path, tmp_path / "data")
     assert "<h1>bleu 0.5</h1>" in page.read_text()
     assert 'src="data:image/svg+xml;base64,' in page.read_text()
+
+
+def test_a_table_that_it_leaves_is_in_the_report(judge, tmp_path):
+    rows = [{"asked": "1 < 2?", "model": "Yes.", "base model": "<b>?"}, {"asked": "and?"}]
+    leaves = f"(found / 'samples.json').write_text(json.dumps({rows!r}))\n"
+    (tmp_path / "code" / "custom.py").write_text(PROGRAM + leaves)
+    page = tmp_path / "report.html"
+    report.write(page, judge([0.25, 0.75]), tmp_path, tmp_path / "data")
+    assert re.findall("<th[^>]*>(asked|model|base model)</th>", page.read_text()) == [*rows[0]]
+    assert ">&lt;b&gt;?</td>" in page.read_text()
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]"])
+def test_a_table_in_another_form_fails_the_step(judge, tmp_path, text):
+    leaves = f"(found / 'samples.json').write_text({text!r})\n"
+    (tmp_path / "code" / "custom.py").write_text(PROGRAM + leaves)
+    with pytest.raises(StepFailed, match=r"samples.json (cannot be read|is not a list)"):
+        judge([0.25, 0.75])
 
 
 def test_it_gets_variables_that_are_empty_too(judge, tmp_path, monkeypatch):

@@ -28,6 +28,13 @@ LOCKS = {
 }
 """What says which packages an image holds; no program of ours runs in the image mlflow."""
 
+# Their packages are among those that their run requires.
+LANGUAGE_MODELS = {
+    "trireme.exporting.answering:_language_model",
+    "trireme.exporting.language:merge",
+    "trireme.exporting.language:save",
+}
+
 NOT_THERE = {
     "base": {
         # The step finish says so in a sentence: the one step here that may come to it.
@@ -42,12 +49,14 @@ NOT_THERE = {
     },
     # A model is loaded by the framework that it was made with.
     "pytorch": {
+        *LANGUAGE_MODELS,
         "trireme.exporting.answering:_saved_model",
         "trireme.exporting.tensorflow",
         "trireme.files.event_scalars:_all",  # see above
         "trireme.models.tensorflow",
     },
     "tensorflow": {
+        *LANGUAGE_MODELS,
         "trireme.exporting.answering:_program",
         "trireme.exporting.pytorch",
         "trireme.models.pytorch",

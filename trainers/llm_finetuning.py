@@ -1,0 +1,353 @@
+"""Fine-tune a language model of transformers by TRL and PEFT, on any number of processes.
+
+An ordinary program, which needs trl and peft, and to track metrics MLflow.
+Copy along: {llm_options,metrics,texts}.py
+Run it as it is (``python llm_finetuning.py``), under torchrun, or as the entrypoint of a
+PyTorchJob. It reads
+
+    BASE_MODEL_DIR  the model and its tokenizer, as ``save_pretrained`` leaves them
+    DATA_DIR        texts, see texts.py
+    CHECKPOINT_DIR  the last checkpoints, from which training goes on
+    MODEL_DIR       the model, with an adapter merged into it, and the adapter alone in adapter/
+    SEED            of the adapter's weights and the order of texts, default 0
+    RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+                    as torchrun and the Kubeflow training operator set them; none: one process
+    MLFLOW_TRACKING_URI, MLFLOW_RUN_ID
+                    the server and run that rank 0 logs metrics to; no run: a new one; neither:
+                    they stay in CHECKPOINT_DIR
+    METRICS_PORT    where Prometheus finds those of rank 0; none: nowhere
+
+SIGTERM, as when a machine is reclaimed, makes it save a checkpoint and exit with status 143.
+What is wrong with base model, texts or options is said before the weights are loaded.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llm_options
+import texts
+import torch
+import transformers
+from metrics import Metrics, until_sigterm
+from peft import LoraConfig, PeftModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
+
+RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
+CHECKPOINT = "checkpoint-*"
+WHY = 300  # letters of what a library says
+COUNTED = 1000  # texts whose length is looked at
+MAX_LENGTH = 1024  # tokens of a text, where a model takes as many
+
+METHODS: dict[str, tuple[Any, Any, tuple[frozenset[str], ...]]] = {
+    "sft": (SFTTrainer, SFTConfig, texts.FORMS[:1] + texts.FORMS[2:4]),
+    "dpo": (DPOTrainer, DPOConfig, texts.FORMS[1:2]),
+    "grpo": (GRPOTrainer, GRPOConfig, (*texts.FORMS[2:3], *texts.FORMS[4:])),
+}
+"""TRL's trainer of each method, its configuration, and the forms of texts that it learns from."""
+
+FIGURES = (
+    *("loss", "learning_rate", "grad_norm", "mean_token_accuracy"),
+    *("rewards/accuracies", "rewards/margins", "reward", "completions/mean_length"),
+)
+"""What is told of a step, of what TRL says."""
+
+
+class Meter(transformers.TrainerCallback):
+    """Says how training goes, to MLflow too, and has it stop at the step at which SIGTERM came."""
+
+    def __init__(self, checkpoints: Path, is_leader: bool) -> None:
+        self.metrics = Metrics(checkpoints, CHECKPOINT) if is_leader else None
+        self.terminated = until_sigterm()
+        self.stopped = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        """Agrees with the other processes whether to stop."""
+        self.stopped = _any_of_all(self.terminated.is_set(), args.device)
+        control.should_save = control.should_save or self.stopped
+        control.should_training_stop = control.should_training_stop or self.stopped
+        return control
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        """Takes the figures of some steps."""
+        if not self.metrics or not logs or "loss" not in logs:
+            return
+        figures = {name.replace("/", "_"): logs[name] for name in FIGURES if name in logs}
+        said = " ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        print(f"step {state.global_step}/{state.max_steps} {said}", flush=True)
+        self.metrics.log(state.global_step, **figures)
+
+
+def _any_of_all(mine: bool, device: torch.device) -> bool:
+    if not torch.distributed.is_initialized():
+        return mine
+    count = torch.tensor(int(mine), device=device)
+    torch.distributed.all_reduce(count)
+    return bool(count)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())[:WHY] or type(error).__name__
+
+
+def prepare(arguments: argparse.Namespace, base: Path, found: Any) -> Any:
+    """Returns the tokenizer of a base model that can be trained so on these texts."""
+    try:
+        config = AutoConfig.from_pretrained(base)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+    except Exception as error:  # each of its libraries has its own for a file that is wrong
+        raise _none(base, error) from None
+    method, form = arguments.method, texts.form(found)
+    if form not in METHODS[method][2]:
+        wanted = " or ".join(", ".join(sorted(each)) for each in METHODS[method][2])
+        raise texts.Unusable(
+            f"--method {method} learns from the columns {wanted}, and the texts have "
+            f"{', '.join(sorted(form))}"
+        )
+    if arguments.chat_template:
+        try:
+            tokenizer.chat_template = Path(arguments.chat_template).read_text()
+        except OSError as error:
+            file = arguments.chat_template
+            raise texts.Unusable(f"--chat-template {file}: {error.strerror}") from None
+    if texts.need_template(found) and not tokenizer.chat_template:
+        raise texts.Unusable(
+            f"the texts are messages, and the tokenizer in {base} has no chat template; take a "
+            "base model that has one, or name a file with one by --chat-template"
+        )
+    described = config.get_text_config()
+    context = getattr(described, "max_position_embeddings", None) or MAX_LENGTH
+    if arguments.max_length is None:
+        arguments.max_length = min(MAX_LENGTH, context)
+    if arguments.max_length > context:
+        raise texts.Unusable(
+            f"--max-length {arguments.max_length}: the base model takes {context} tokens at most"
+        )
+    if len(tokenizer) > described.vocab_size:
+        raise texts.Unusable(
+            f"the tokenizer in {base} has {len(tokenizer)} tokens, and its model knows "
+            f"{described.vocab_size}"
+        )
+    return tokenizer
+
+
+def _none(base: Path, error: Exception) -> texts.Unusable:
+    return texts.Unusable(f"{base} holds no language model of transformers: {_said(error)}")
+
+
+def load(base: Path, arguments: argparse.Namespace) -> Any:
+    """Returns the model in a folder, with its weights in the numbers that it is trained in."""
+    on_gpu = torch.cuda.is_available()
+    # Of weights that are all trained, bfloat16 would lose the small steps.
+    keeps = on_gpu and arguments.adapter != "none"
+    more: dict[str, Any] = {}
+    if arguments.adapter == "qlora":
+        more["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+        )
+        more["device_map"] = {"": int(os.environ.get("LOCAL_RANK", 0))}
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            base, dtype="auto" if keeps else "float32", **more
+        )
+    except Exception as error:
+        raise _none(base, error) from None
+
+
+def say_cut(tokenizer: Any, found: Any, longest: int) -> None:
+    """Says how many texts are longer than what is learnt of them."""
+    looked_at = found.select(range(min(COUNTED, len(found))))
+    lengths = [_length(tokenizer, texts.learnt(row)) for row in looked_at]
+    if count := sum(length > longest for length in lengths):
+        print(
+            f"note: {count} of {len(lengths)} texts have more than {longest} tokens, up to "
+            f"{max(lengths)}; what comes after is not learnt, see --max-length",
+            flush=True,
+        )
+
+
+def _length(tokenizer: Any, row: dict[str, Any]) -> int:
+    parts = [row[name] for name in ("text", "prompt", "completion", "messages") if name in row]
+    if any(texts.are_messages(part) for part in parts):
+        messages = [each for part in parts for each in part]
+        return len(tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"])
+    return len(tokenizer("".join(parts))["input_ids"])
+
+
+def reward_of(given: str) -> Callable[..., Any]:
+    """Returns the function that FILE.py:FUNCTION names, which scores completions."""
+    file, _, name = given.partition(":")
+    place = Path(file)
+    spec = importlib.util.spec_from_file_location(place.stem, place)
+    if not place.is_file() or not spec or not spec.loader:
+        raise texts.Unusable(f"--reward {given}: there is no Python file {file}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, name or "reward", None)
+    if not callable(function):
+        raise texts.Unusable(f"--reward {given}: {file} has no function {name or 'reward'}")
+
+    def reward(**about: Any) -> Any:
+        try:
+            return function(**about)
+        except Exception as error:
+            why = f"{type(error).__name__}: {_said(error)}"
+            raise texts.Unusable(f"--reward {given} raised {why}") from error
+
+    reward.__name__ = name or "reward"
+    return reward
+
+
+def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
+    """Returns what TRL's trainers are configured with."""
+    on_gpu = torch.cuda.is_available()
+    is_one_of_several = os.environ.get("WORLD_SIZE", "1") != "1"
+    found: dict[str, Any] = {
+        "output_dir": str(checkpoints),
+        "num_train_epochs": arguments.epochs,
+        "max_steps": arguments.steps,
+        "per_device_train_batch_size": arguments.batch_size,
+        "gradient_accumulation_steps": arguments.accumulate,
+        "learning_rate": arguments.learning_rate,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": 0.03,
+        "gradient_checkpointing": on_gpu,
+        "bf16": on_gpu and torch.cuda.is_bf16_supported(),
+        "use_cpu": not on_gpu,
+        "ddp_backend": "gloo" if is_one_of_several and not on_gpu else None,
+        "ddp_find_unused_parameters": False,
+        "logging_steps": arguments.log_every,
+        "save_steps": arguments.save_every,
+        "save_total_limit": 2,
+        "seed": int(os.environ.get("SEED", 0)),
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+    if arguments.method == "sft":
+        found |= {"max_length": arguments.max_length, "packing": arguments.packing}
+    elif arguments.method == "dpo":
+        found |= {"max_length": arguments.max_length, "beta": arguments.beta}
+    else:
+        found |= {
+            "beta": arguments.beta,
+            "num_generations": arguments.generations,
+            "max_completion_length": arguments.max_length // 2,
+        }
+    return found
+
+
+def train(arguments: argparse.Namespace) -> bool:
+    """Trains; returns whether it came to its end, with the model in MODEL_DIR."""
+    base = texts.directory("BASE_MODEL_DIR")
+    checkpoints, left = texts.directory("CHECKPOINT_DIR"), texts.directory("MODEL_DIR")
+    is_leader = os.environ.get("RANK", "0") == "0"
+    check(arguments)
+    found = texts.load("train")
+    tokenizer = prepare(arguments, base, found)
+    if is_leader and arguments.method != "grpo" and not arguments.packing:
+        say_cut(tokenizer, found, arguments.max_length)
+    more: dict[str, Any] = {}
+    if arguments.method == "grpo":
+        more["reward_funcs"] = reward_of(arguments.reward)
+    if arguments.adapter != "none":
+        more["peft_config"] = LoraConfig(
+            r=arguments.rank,
+            lora_alpha=2 * arguments.rank,
+            lora_dropout=arguments.dropout,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+        )
+    make_trainer, make_options, _ = METHODS[arguments.method]
+    meter = Meter(checkpoints, is_leader)
+    trainer = make_trainer(
+        model=load(base, arguments),
+        args=make_options(**options(arguments, checkpoints)),
+        train_dataset=found,
+        processing_class=tokenizer,
+        callbacks=[meter],
+        **more,
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    newest = last_whole(checkpoints)
+    if newest and is_leader:
+        print(f"resuming after step {step_of(newest)}", flush=True)
+    trainer.train(resume_from_checkpoint=str(newest) if newest else None)
+    if meter.metrics:
+        meter.metrics.close()
+    if meter.stopped and trainer.state.global_step < trainer.state.max_steps:
+        if is_leader:
+            step = trainer.state.global_step
+            print(f"stopped after step {step}; training can resume from there", flush=True)
+        return False
+    if is_leader:
+        save(trainer.accelerator.unwrap_model(trainer.model), tokenizer, base, left)
+    return True
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuses what this machine does not have."""
+    if arguments.adapter == "qlora":
+        if not torch.cuda.is_available():
+            raise texts.Unusable("--adapter qlora needs a GPU, and there is none; take lora")
+        if not importlib.util.find_spec("bitsandbytes"):
+            raise texts.Unusable("--adapter qlora needs the package bitsandbytes")
+
+
+def last_whole(checkpoints: Path) -> Path | None:
+    """Returns the last checkpoint that was not cut off while it was written."""
+    whole = []
+    for folder in checkpoints.glob(CHECKPOINT):
+        with contextlib.suppress(OSError, ValueError):
+            json.loads((folder / "trainer_state.json").read_text())  # which is written last
+            whole.append(folder)
+    return max(whole, key=step_of, default=None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """Returns the step after which a checkpoint was made."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def save(model: Any, tokenizer: Any, base: Path, left: Path) -> None:
+    """Leaves the model, which needs nothing but transformers, and its adapter, if it has one."""
+    if isinstance(model, PeftModel):
+        model.save_pretrained(str(left / "adapter"))
+        if getattr(model.get_base_model(), "is_quantized", False):
+            # Merged into 4 bits it would be another model than the one that answers.
+            plain = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
+            model = PeftModel.from_pretrained(plain, str(left / "adapter"))
+        model = model.merge_and_unload()
+    model.save_pretrained(left)
+    tokenizer.save_pretrained(left)
+
+
+def main() -> None:
+    """Reads the command line and trains."""
+    texts.quiet()
+    try:
+        arguments = llm_options.parse((__doc__ or "").splitlines()[0])
+    except ValueError as error:
+        print(error, flush=True)
+        raise SystemExit(2) from None
+    try:
+        done = train(arguments)
+    except texts.Unusable as error:
+        print(error, flush=True)
+        raise SystemExit(2) from None
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    sys.exit(0 if done else RECLAIMED)
+
+
+if __name__ == "__main__":
+    main()

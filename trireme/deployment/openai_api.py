@@ -1,0 +1,80 @@
+"""Language models, asked by OpenAI's API: https://platform.openai.com/docs/api-reference."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from trireme.deployment.model_version import DownloadedModel
+from trireme.errors import TriremeError
+from trireme.exporting.answering import TOKENS
+from trireme.exporting.language import CHAT, COMPLETIONS
+
+SHOWN = 200  # characters of an answer that is none
+
+PATHS = {CHAT: "/v1/chat/completions", COMPLETIONS: "/v1/completions"}
+"""Where models of MLflow's tasks are asked."""
+
+
+class NoAnswer(TriremeError):
+    """A server has answered something else than a language model does."""
+
+
+class OpenAIApi(NamedTuple):
+    """The requests of a language model.
+
+    Attributes:
+        task: MLflow's.
+        model: What requests call it.
+    """
+
+    task: str
+    model: str
+
+    @property
+    def path(self) -> str:
+        """Where it is asked."""
+        return PATHS[self.task]
+
+    def request(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Returns a request that names the model."""
+        return {"model": self.model} | given
+
+    def greedy(self, text: str) -> dict[str, Any]:
+        """Returns a request for the answer with always the likeliest token."""
+        asked = {"messages": [{"role": "user", "content": text}]}
+        about = asked if self.task == CHAT else {"prompt": text}
+        return self.request(about | {"max_tokens": TOKENS, "temperature": 0})
+
+    def in_python(self, base_url: str) -> str:
+        """Returns a line of Python that asks the model by the package openai."""
+        name = "chat.completions" if self.task == CHAT else "completions"
+        asked = {name: each for name, each in self.greedy("Hello").items() if name != "temperature"}
+        words = ", ".join(f"{key}={value!r}" for key, value in asked.items())
+        client = f"openai.OpenAI(base_url={f'{base_url}/v1'!r}, api_key='none')"
+        return f"import openai; print({client}.{name}.create({words}))"
+
+    def words(self, answer: Any) -> str:
+        """Returns what a model has said."""
+        try:
+            (choice,) = answer["choices"]
+            said = choice["message"]["content"] if self.task == CHAT else choice["text"]
+        except (KeyError, TypeError, ValueError):
+            raise NoAnswer(f"the server does not answer: {str(answer)[:SHOWN]}") from None
+        return str(said)
+
+    def answer(self, request: str, post: Callable[[dict[str, Any]], Any]) -> str:
+        """Answers a request of MLflow's scoring server, a text at a time, or one of its own."""
+        given = json.loads(request)
+        if "inputs" not in given:
+            return json.dumps(post(self.request(given)))
+        said = [self.words(post(self.greedy(text))) for text in given["inputs"]]
+        return json.dumps({"predictions": said})
+
+
+def of(downloaded: DownloadedModel) -> OpenAIApi | None:
+    """Returns how a model is asked, if it is a language model."""
+    task = downloaded.described.flavors.get("transformers", {}).get("inference_task", "")
+    if task not in PATHS:
+        return None
+    return OpenAIApi(task, re.sub(r"[^\w.-]+", "-", downloaded.model.name))
