@@ -96,7 +96,8 @@ def described(tmp_path):
         tmp_path,
         run="0f3c",
         image="example.org/trainer:1",
-        job={"suspend": True},  # where there is an operator it leaves the job to the test
+        # Where there is an operator it leaves the job to the test.
+        job={"suspend": True, "operator": "training-operator"},
     )
 
 

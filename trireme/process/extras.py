@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
@@ -50,11 +51,14 @@ def of(module: str) -> str:
         required = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # run from its source, without an installation
         return ""
-    found = (_REQUIREMENT.match(one) for one in required)
-    extras = [one[2] for one in found if one and canonicalize_name(one[1]) == wanted]
-    extras = [extra for extra in extras if extra != "dev"]  # which holds versions back, too
+    brought = [found.groups() for found in map(_REQUIREMENT.match, required) if found]
+    brought = [each for each in brought if each[1] != "dev"]  # which holds versions back, too
+    extras = [extra for name, extra in brought if canonicalize_name(name) == wanted]
     # A framework's own extra may list it too; what asks here is of no framework.
-    return "models" if "models" in extras else next(iter(extras), "")
+    if "models" in extras:
+        return "models"
+    sizes = Counter(extra for _, extra in brought)  # the largest hold others
+    return min(extras, key=lambda extra: sizes[extra], default="")
 
 
 def installing(extra: str) -> str:

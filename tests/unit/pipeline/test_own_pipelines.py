@@ -370,9 +370,9 @@ def test_what_its_training_makes_is_planned_as_far_as_it_is_known(folder, trirem
     words = ("plan", "trained.py", "--target", "argo", "--no-check", "-p", "workers=3")
     status, output, errors = trireme(*words)
     assert (status, errors) == (0, "")
-    (workers,) = [line.split() for line in output.splitlines() if line.startswith("Worker ")]
+    (workers,) = [line.split() for line in output.splitlines() if line.startswith("worker ")]
     assert workers[1] == "3" and "4 nvidia.com/gpu" in " ".join(workers)
-    assert "create, get, list, watch, delete pytorchjobs.kubeflow.org" in output
+    assert "create, get, list, watch, delete trainjobs.trainer.kubeflow.org" in output
     assert "trireme-code (optional), trireme-dataset (optional)" in output
 
 
