@@ -23,9 +23,6 @@ from trireme.targets.meant import meant
 if TYPE_CHECKING:
     from trireme.targets.remote import Remote
 
-KEPT = (of_workspace.JOB, timeline.NAME, preflight.NAME)
-"""Files of steps that are in a bundle."""
-
 HANG = "hang"
 """The tag of a run that says that its training hung."""
 
@@ -51,15 +48,18 @@ def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
             jobs.bundle_there(told, target.cluster(), file)
         return
     run = target.find(meant(target, told.id or told.name))
-    steps = run.workspace / "steps" if run.workspace else None
-    found = [each for each in steps.glob("*/*") if each.name in KEPT] if steps else []
-    manifests = [of_workspace.manifest(each) for each in found if each.name == of_workspace.JOB]
+    steps = run.workspace / "steps" if run.workspace else Path("nowhere")
+
+    def in_steps(name: str) -> dict[str, Path]:
+        return {f"{path.parent.name}/{name}": path for path in steps.glob(f"*/{name}")}
 
     def logs(on_line: bundle.OnLine) -> None:
         target.logs(run.key, "", on_line, follow=False)
 
-    files = {f"{each.parent.name}/{each.name}": each for each in found}
-    bundle.write(told, file, logs, files, [run.parameters, *manifests])
+    jobs_of_steps = in_steps(of_workspace.JOB).items()
+    manifests = {name: of_workspace.manifest(path) for name, path in jobs_of_steps}
+    files = in_steps(timeline.NAME) | in_steps(preflight.NAME)
+    bundle.write(told, file, logs, files, manifests, run.parameters)
 
 
 def _jobs_home() -> Path:
