@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
@@ -27,18 +26,16 @@ def test_the_schema_is_golden(golden):
     golden("answers.schema.json", json.dumps(schema(), indent=2) + "\n")
 
 
-def test_each_answer_says_its_kind_and_its_version():
-    for kind, answer in ANSWERS.items():
-        if issubclass(answer, Answer):
-            known = {field.name: field.default for field in fields(answer)}
-            assert (known["kind"], known["version"]) == (kind, 1)
+def test_each_answer_has_a_kind_of_its_own():
+    kinds = [answer.kind for answer in ANSWERS if issubclass(answer, Answer)]
+    assert len({*kinds}) == len(kinds)
 
 
 def test_the_schema_describes_every_answer_and_refuses_what_is_none():
     described = schema()
     jsonschema.Draft202012Validator.check_schema(described)
     names = {each["$ref"].rpartition("/")[2] for each in described["anyOf"]}
-    assert names == {answer.__name__ for answer in ANSWERS.values()}
+    assert names == {answer.__name__ for answer in ANSWERS}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"kind": "run-list", "version": 1, "target": "local"}, described)
 
