@@ -89,9 +89,9 @@ def run(
 
 def _show(target: "Target", name: str, form: Form) -> None:
     if form is not Form.TEXT:  # which the console has shown
-        from trireme.targets import telling
+        from trireme.targets import answers
 
-        show(telling.status(target, target.find(name)), form, lambda drawn: None)
+        show(answers.run_status(target, target.find(name)), form, lambda drawn: None)
 
 
 def _parameters_help(reference: str) -> str:

@@ -34,9 +34,9 @@ Lines = Callable[[str], Sequence[str]]
 
 def here(home: Path, name: str) -> Explanation:
     """Returns what is known of a job of this machine."""
-    from trireme.runner.local import jobs, telling
+    from trireme.runner.local import answers, jobs
 
-    told, directory = telling.told(home, name), Path(home / name)
+    told, directory = answers.job_status(home, name), Path(home / name)
     found = StepPicture(name)
     of_workspace.describe_training(found, directory / "logs", directory / of_workspace.JOB)
     failed = [each for each, life in found.replicas.items() if life.failures]
@@ -55,9 +55,9 @@ def here(home: Path, name: str) -> Explanation:
 
 def there(cluster: Cluster, name: str) -> Explanation:
     """Returns what is known of a job on a cluster."""
-    from trireme.runner.cluster import jobs, telling
+    from trireme.runner.cluster import answers, jobs
 
-    told = telling.told(cluster, name)
+    told = answers.job_status(cluster, name)
     failed = [each.name for each in told.replicas if each.state == "failed" or each.restarts]
 
     def lines(replica: str) -> Sequence[str]:

@@ -16,7 +16,7 @@ from trireme.observers import timeline
 from trireme.observers.preflight import report as preflight
 from trireme.report import of_workspace
 from trireme.report.picture import Picture, StepPicture
-from trireme.targets import picturing, telling
+from trireme.targets import answers, picturing
 from trireme.targets.base import NoSuchRun, Run, Target
 from trireme.targets.meant import meant
 
@@ -78,7 +78,7 @@ def _job(target: Target[Any], name: str) -> Explanation | None:
 
 
 def _run(target: Target[Any], run: Run) -> Explanation:
-    status = telling.status(target, run)
+    status = answers.run_status(target, run)
     picture, notes = _picture(target, run)
     trained = [step for step in picture.steps.values() if step.replicas or step.preflight]
     job = None if target.is_here else _training_job(target, run, notes)  # type: ignore[arg-type]
@@ -134,11 +134,11 @@ def _picture(target: Target[Any], run: Run) -> tuple[Picture, list[str]]:
 
 def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatus | None:
     """Returns the training job of a run, which a cluster keeps as long as the run."""
-    from trireme.runner.cluster import telling as of_jobs
+    from trireme.runner.cluster.answers import job_status
 
     try:
         cluster, owner = target.training_jobs(run)
-        return of_jobs.told(cluster, names.of_run(owner))
+        return job_status(cluster, names.of_run(owner))
     except InputError:  # there is none yet, or no more
         return None
     except TriremeError as error:

@@ -16,7 +16,7 @@ from trireme.answers.schema import ANSWERS, schema
 from trireme.cli.app import is_for_a_script
 from trireme.errors import InputError, JobFailed, TriremeError
 from trireme.kubernetes import errors  # noqa: F401 - which have codes of their own
-from trireme.targets import telling
+from trireme.targets import answers
 
 PAGE = (Path(__file__).parents[3] / "docs" / "scripts.md").read_text()
 CODES = PAGE.partition("| `code` |")[2].partition("## ")[0]
@@ -111,9 +111,9 @@ def test_a_command_line_says_whether_it_is_a_script_that_asks(words, expected):
 
 
 def test_a_line_of_a_replica_is_told_apart_from_its_words():
-    told = telling.line("train", "[worker-12] loss [a] 0.5")
+    told = answers.step_line("train", "[worker-12] loss [a] 0.5")
     assert (told.step, told.replica, told.line) == ("train", "worker-12", "loss [a] 0.5")
-    told = telling.line("evaluate", "[INFO] accuracy 0.9")
+    told = answers.step_line("evaluate", "[INFO] accuracy 0.9")
     assert (told.replica, told.line) == ("", "[INFO] accuracy 0.9")
 
 

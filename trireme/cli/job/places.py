@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trireme.runner.lines import LinePrinter
 
 
-MODULES = ("jobs", "telling")
+MODULES = ("jobs", "answers")
 GIVEN = (*MODULES, "place", "local")
 """What ``on_jobs`` gives a command."""
 
@@ -31,7 +31,7 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options that say where its jobs are.
 
     It gets, of what it takes: the module that knows them, here or on a cluster, as ``jobs``, the
-    module that makes answers of them as ``telling``, their place, which all functions of these
+    module that makes answers of them as ``answers``, their place, which all functions of these
     take, as ``place``, and ``local``.
     """
     wanted = inspect.signature(command).parameters.keys() & set(GIVEN)
