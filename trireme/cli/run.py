@@ -91,7 +91,7 @@ def _show(target: "Target", name: str, form: Form) -> None:
     if form is not Form.TEXT:  # which the console has shown
         from trireme.targets import answers
 
-        show(answers.run_status(target, target.find(name)), form, lambda drawn: None)
+        show(answers.run_status(target, target.find(name)), form)
 
 
 def _parameters_help(reference: str) -> str:

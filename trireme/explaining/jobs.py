@@ -3,7 +3,6 @@
 import shlex
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -188,6 +187,5 @@ def _tail(jobs: Any, place: Any, name: str, replica: str) -> Sequence[str]:
     def keep(of: str, several: str) -> None:
         kept.extend(several.split("\n"))
 
-    with suppress(BrokenPipeError):
-        jobs.logs(place, name, follow=False, replica=replica, on_line=keep)
+    jobs.logs(place, name, follow=False, replica=replica, on_line=keep)
     return kept

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trireme import progress
 from trireme.answers.answer import moment
 from trireme.answers.explanations import Evidence, Explanation, Remedy, Tried, Wait
-from trireme.answers.jobs import JobStatus
+from trireme.answers.jobs import JobProgress, JobStatus, job_progress
 from trireme.answers.runs import RunStatus
 from trireme.errors import InputError, TriremeError, first_line
 from trireme.explaining import bundle, causes, jobs, training
@@ -19,6 +20,7 @@ from trireme.report.picture import Picture, StepPicture
 from trireme.targets import answers, picturing
 from trireme.targets.base import NoSuchRun, Run, Target
 from trireme.targets.meant import meant
+from trireme.tracking import journal
 
 if TYPE_CHECKING:
     from trireme.targets.remote import Remote
@@ -109,7 +111,7 @@ def _run(target: Target[Any], run: Run) -> Explanation:
         created=moment(run.created),
         seconds=run.seconds,
         summary=_summary(status, cause.sentence if cause else run.result),
-        progress=job.progress if job else None,
+        progress=job.progress if job else _progress(run, status),
         waits=_waits(status, job),
         cause=cause,
         evidence=[*_evidence(picture, trained), *(jobs.of_cluster(job) if job else [])],
@@ -144,6 +146,18 @@ def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatu
     except TriremeError as error:
         notes.append(f"its training job: {first_line(error)}")
         return None
+
+
+def _progress(run: Run, status: RunStatus) -> JobProgress | None:
+    """Returns how far the training is of a run that goes on here."""
+    if not run.workspace:
+        return None
+    files = [
+        journal.progress_path(run.workspace, step.name)
+        for step in status.steps
+        if step.state == "running"
+    ]
+    return job_progress(next(filter(None, map(progress.read, files)), None))
 
 
 def _attempts(run: Run) -> list[Tried]:

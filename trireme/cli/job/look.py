@@ -130,7 +130,7 @@ def top(jobs: Any, place: Any, local: bool, name: JobName, output: Output = Form
         return _use(name, jobs.usage(place, name))
 
     if output is not Form.TEXT:
-        show(look(), output, lambda use: None)
+        show(look(), output)
         return
     try:
         with handled(interrupt, from_a_terminal()):
