@@ -1,6 +1,5 @@
 """An explanation of a run: what its place tells, its workspace or MLflow has, its job says."""
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from trireme.answers.answer import moment
 from trireme.answers.explanations import Evidence, Explanation, Remedy, Tried, Wait
 from trireme.answers.jobs import JobProgress, JobStatus, job_progress
 from trireme.answers.runs import RunStatus
-from trireme.errors import InputError, TriremeError, first_line
+from trireme.errors import NoSuchJob, TriremeError, first_line
 from trireme.explaining import bundle, causes, jobs, training
 from trireme.job import names
 from trireme.observers import timeline
@@ -35,9 +34,10 @@ def explain(target: Target[Any], name: str) -> Explanation:
     try:
         run = target.find(key)
     except NoSuchRun as error:
-        if found := _job(target, name):
-            return found
-        raise NoSuchRun(f"{error}; nor is there a job of that name") from None
+        try:
+            return _job(target, name)
+        except TriremeError as other:
+            raise NoSuchRun(f"{error}; and {first_line(other)}") from None
     return _run(target, run)
 
 
@@ -70,13 +70,11 @@ def _jobs_home() -> Path:
     return home() / "jobs"
 
 
-def _job(target: Target[Any], name: str) -> Explanation | None:
-    """Returns what is known of a job without a pipeline; None where there is none."""
-    with suppress(InputError):
-        if target.is_here:
-            return jobs.here(_jobs_home(), name)
-        return jobs.there(target.cluster(), name)
-    return None
+def _job(target: Target[Any], name: str) -> Explanation:
+    """Returns what is known of a job without a pipeline."""
+    if target.is_here:
+        return jobs.here(_jobs_home(), name)
+    return jobs.there(target.cluster(), name)
 
 
 def _run(target: Target[Any], run: Run) -> Explanation:
@@ -141,7 +139,7 @@ def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatu
     try:
         cluster, owner = target.training_jobs(run)
         return job_status(cluster, names.of_run(owner))
-    except InputError:  # there is none yet, or no more
+    except NoSuchJob:  # there is none yet, or no more
         return None
     except TriremeError as error:
         notes.append(f"its training job: {first_line(error)}")
