@@ -11,6 +11,7 @@ from trireme.answers.jobs import JobProgress, JobStatus, job_progress
 from trireme.answers.runs import RunStatus
 from trireme.errors import NoSuchJob, TriremeError, first_line
 from trireme.explaining import bundle, causes, jobs, training
+from trireme.files.home import jobs_home
 from trireme.job import names
 from trireme.observers import timeline
 from trireme.observers.preflight import report as preflight
@@ -45,7 +46,7 @@ def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
     """Writes the bundle of what was explained."""
     if told.of == "job":
         if target.is_here:
-            jobs.bundle_here(told, _jobs_home(), file)
+            jobs.bundle_here(told, jobs_home(), file)
         else:
             jobs.bundle_there(told, target.cluster(), file)
         return
@@ -64,16 +65,10 @@ def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
     bundle.write(told, file, logs, files, manifests, run.parameters)
 
 
-def _jobs_home() -> Path:
-    from trireme.files.home import home
-
-    return home() / "jobs"
-
-
 def _job(target: Target[Any], name: str) -> Explanation:
     """Returns what is known of a job without a pipeline."""
     if target.is_here:
-        return jobs.here(_jobs_home(), name)
+        return jobs.here(jobs_home(), name)
     return jobs.there(target.cluster(), name)
 
 

@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.cli.cluster import Context, Namespace, connect
 from trireme.cli.job.options import Local, refuse_a_place
 from trireme.cli.target import Workspace, declared
+from trireme.files.home import jobs_home
 from trireme.plain import plain
 
 if TYPE_CHECKING:
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 MODULES = ("jobs", "answers")
 GIVEN = (*MODULES, "place", "local")
 """What ``on_jobs`` gives a command."""
-
-
-def jobs_home() -> Path:
-    """Returns where the jobs of this machine are."""
-    from trireme.files.home import home
-
-    return home() / "jobs"
 
 
 def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
