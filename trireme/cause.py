@@ -25,7 +25,7 @@ _OF_A_LAUNCHER = re.compile(r"subprocess\.CalledProcessError: |.*\bChildFailedEr
 _FATAL = re.compile(r"Fatal Python error: (?P<words>.+)")
 _CURRENT = re.compile(r"Current thread .*\(most recent call first\):")
 _STACK = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+) in (?P<where>.+)')
-_OF_A_LIBRARY = re.compile(r"<|.*/(site|dist)-packages/|.*/lib/python3")
+OF_A_LIBRARY = re.compile(r"<|.*/(site|dist)-packages/|.*/lib/python3")
 
 
 def ended(status: int, lines: Iterable[str]) -> str:
@@ -83,7 +83,7 @@ def _crash(lines: list[str]) -> str:
         if not (frame := _STACK.match(line)):
             break
         frames.append(frame)
-    own = [frame for frame in frames if not _OF_A_LIBRARY.match(frame["file"])] or frames
+    own = [frame for frame in frames if not OF_A_LIBRARY.match(frame["file"])] or frames
     if not own:
         return ""
     name = own[0]["file"].rpartition("/")[2]

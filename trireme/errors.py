@@ -44,6 +44,12 @@ class InputError(TriremeError):
     exit_status = 2
 
 
+class NoSuchJob(InputError):
+    """There is no job of this name."""
+
+    code = "not-found"
+
+
 class JobFailed(TriremeError):
     """A training job ended without success; ``detail`` holds the first failing replica's end.
 

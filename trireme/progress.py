@@ -37,9 +37,10 @@ def read(file: Path) -> Progress | None:
     """Returns how far it was last, if anything is known."""
     try:
         kept = json.loads(file.read_text())
-        share = kept["share"]
-        if share is None or math.isfinite(share):
-            return Progress(share, str(kept["words"]))
+        numbers = kept["share"], kept.get("left")
+        if all(number is None or math.isfinite(number) for number in numbers):
+            share, left = numbers
+            return Progress(share, str(kept["words"]), left, str(kept.get("reason", "")))
     except (OSError, ValueError, LookupError, TypeError):
         pass
     return None

@@ -111,4 +111,5 @@ def test_a_run_that_failed_is_explained_on_a_page_in_json_and_in_a_bundle(trirem
 def test_neither_run_nor_job_is_said(trireme):
     done = trireme.run("explain", "nobody")
     assert done.returncode == 2
-    assert done.stderr.endswith("; nor is there a job of that name\n")
+    assert "there is no run 'nobody'" in done.stderr
+    assert f"; and job 'nobody': there is no such job in {trireme.home}" in done.stderr

@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter
 
@@ -13,59 +14,61 @@ from trireme.answers.answer import Part
 A = TypeVar("A", bound=Part)
 
 LIMIT = 600.0  # seconds that a command may take
+PATIENCE = 20.0  # seconds for one that goes on by itself to be refused
 
 
 class CommandFailed(Exception):
     """A command could not do what it should; the text is what a person or an agent needs."""
 
 
-def answer(kind: type[A], words: Sequence[str], limit: float = LIMIT) -> A:
+def answer(kind: type[A], words: Sequence[str]) -> A:
     """Returns the answer of a command, also of one that has found that something fails."""
-    done = _run([*words, "--output", "json"], limit)
+    done = _run([*words, "--output", "json"])
     if not done.stdout.strip():
         raise CommandFailed(_problem(done))
     return _read(kind, done.stdout)
 
 
-def lines(kind: type[A], words: Sequence[str], limit: float = LIMIT) -> list[A]:
+def lines(kind: type[A], words: Sequence[str]) -> list[A]:
     """Returns the answers of a command that writes one a line."""
-    done = _run([*words, "--output", "json"], limit)
+    done = _run([*words, "--output", "json"])
     if done.returncode:
         raise CommandFailed(_problem(done))
-    return [_read(kind, line) for line in done.stdout.splitlines()]
+    return [_read(kind, line) for line in done.stdout.split("\n") if line]
 
 
-def text(words: Sequence[str], limit: float = LIMIT) -> str:
+def text(words: Sequence[str]) -> str:
     """Returns what a command says that has done something."""
-    done = _run(words, limit)
+    done = _run(words)
     if done.returncode:
         raise CommandFailed(done.stderr.strip() or done.stdout.strip())
     return done.stdout.strip()
 
 
-def start(words: Sequence[str], patience: float = 20.0) -> None:
+def start(words: Sequence[str]) -> None:
     """Starts a command that goes on by itself, and looks a while whether it is refused."""
-    process = subprocess.Popen(
-        _command(words),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        _, errors = process.communicate(timeout=patience)
-    except subprocess.TimeoutExpired:
-        return
-    if process.returncode == 2:
-        raise CommandFailed(errors.strip())
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:  # a pipe would fill, or break
+        process = subprocess.Popen(
+            _command(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return
+        if status == 2:
+            errors.seek(0)
+            raise CommandFailed(errors.read().strip())
 
 
 def _command(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "trireme", *words]
 
 
-def _run(words: Sequence[str], limit: float) -> "subprocess.CompletedProcess[str]":
+def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(
             _command(words),
@@ -73,21 +76,20 @@ def _run(words: Sequence[str], limit: float) -> "subprocess.CompletedProcess[str
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=limit,
+            timeout=LIMIT,
         )
     except subprocess.TimeoutExpired:
-        raise CommandFailed(f"trireme {words[0]} took more than {limit:.0f} s") from None
+        raise CommandFailed(f"trireme {words[0]} took more than {LIMIT:.0f} s") from None
 
 
 def _read(kind: type[A], content: str) -> A:
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    found: A = adapter.validate_json(content)
-    return found
+    made: A = TypeAdapter(kind).validate_json(content)
+    return made
 
 
 def _problem(done: "subprocess.CompletedProcess[str]") -> str:
     """Returns what a command has said, as its error for scripts has it, in words."""
-    last = next(reversed(done.stderr.strip().splitlines()), "")
+    last = done.stderr.strip().split("\n")[-1]
     try:
         told = json.loads(last)
         parts = [told["sentence"], *(f"next: {each}" for each in told["next"])]

@@ -83,12 +83,11 @@ def _is_confirmed(command: tuple[str, ...], confirm: str) -> bool:
     """Tells whether a change was proposed and is now confirmed, which takes it out."""
     if not confirm:
         return False
-    if _proposed.get(confirm) != command:
+    if _proposed.get(confirm) != command or not _proposed.pop(confirm, ()):  # by another call
         raise CommandFailed(
             "confirm: is of another change, or was used already; call without it to see what "
             "would happen"
         )
-    del _proposed[confirm]
     return True
 
 
@@ -103,7 +102,7 @@ def _proposal(
     token = secrets.token_hex(4)
     _proposed[token] = command
     for oldest in list(_proposed)[:-MOST]:
-        del _proposed[oldest]
+        _proposed.pop(oldest, None)
     return Proposal(what=what, done=False, confirm=token, plan=plan, run=run, job=job)
 
 

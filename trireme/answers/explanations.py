@@ -7,6 +7,9 @@ from typing import Literal
 from trireme.answers.answer import Answer, Part
 from trireme.answers.jobs import JobProgress
 
+LiesWith = Literal["program", "machine", "limits", "input", "person", "unknown"]
+"""What a failure lies with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cause(Part):
@@ -14,8 +17,7 @@ class Cause(Part):
 
     kind: str
     """Such as exception or out-of-memory; docs/explain.md lists them."""
-    lies_with: str
-    """program, machine, limits, input, person or unknown."""
+    lies_with: LiesWith
     sentence: str
     step: str
     """The step of a run that failed first; empty of a job."""
@@ -76,8 +78,7 @@ class Explanation(Answer):
     """What is known of a run or a job, and what to do next."""
 
     kind: Literal["explanation"] = "explanation"
-    of: str
-    """run or job."""
+    of: Literal["run", "job"]
     name: str
     id: str = ""
     """What else it can be named by, as on Kubeflow; empty for nothing."""

@@ -146,7 +146,7 @@ class ReplicaLine(Part):
     line: str
 
 
-def how_far(now: Progress | None) -> JobProgress | None:
+def job_progress(now: Progress | None) -> JobProgress | None:
     """Returns progress as answers have it."""
     if now is None:
         return None

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -152,27 +152,30 @@ def main() -> None:
                 signal.signal(number, signal.SIG_IGN)
         raise
     except TriremeError as error:
-        if for_scripts:
-            from trireme.cli.output import tell_problem
-
-            tell_problem(error)
-        else:
-            say(error.shown())
-        sys.exit(error.exit_status)
+        _end(error, for_scripts)
     except RecursionError:
-        say("error: what was given is nested too deep")
-        sys.exit(2)
+        _end(InputError("what was given is nested too deep"), for_scripts)
     except Exception as error:
         if limit := limit_reached(error):
-            say(f"error: {limit}")
-            sys.exit(1)
+            _end(TriremeError(limit), for_scripts)
         if not no_room(error) or not _can_write():  # which the flush below tells
             raise
         file = getattr(error, "filename", None)
-        say(f"error: no room is left on {f'the disk of {file}' if file else 'a disk'}")
-        sys.exit(1)
+        disk = f"the disk of {file}" if file else "a disk"
+        _end(TriremeError(f"no room is left on {disk}"), for_scripts)
     finally:
         _flush_output()
+
+
+def _end(error: TriremeError, for_scripts: bool) -> NoReturn:
+    """Says on stderr what went wrong, and ends the command."""
+    if for_scripts:
+        from trireme.cli.output import tell_problem
+
+        tell_problem(error)
+    else:
+        say(error.shown())
+    sys.exit(error.exit_status)
 
 
 def is_for_a_script(words: Sequence[str]) -> bool:

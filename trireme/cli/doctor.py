@@ -75,5 +75,5 @@ def _place(title: str, found: "Iterable[Fact]", form: Form) -> Place:
 def _end(places: list[Place], form: Form) -> NoReturn:
     """Shows the answer, whose text is drawn already, and ends the command."""
     failed = any(fact.verdict == FAILED for place in places for fact in place.facts)
-    show(Diagnosis(failed=failed, places=places), form, lambda drawn: None)
+    show(Diagnosis(failed=failed, places=places), form)
     raise typer.Exit(int(failed))

@@ -44,10 +44,10 @@ def explain(
 
     _check(bundle)
     told = explaining.explain(target, run)
-    show(told, output, _draw)
-    if bundle:
+    if bundle:  # before what a reader such as head may end
         explaining.write_bundle(target, told, bundle)
         typer.echo(f"{bundle} has all of it", err=True)
+    show(told, output, _draw)
 
 
 @on_jobs
@@ -59,11 +59,11 @@ def explain_job(
 
     _check(bundle)
     told = jobs.here(place, name) if local else jobs.there(place, name)
-    show(told, output, _draw)
     if bundle:
         write = jobs.bundle_here if local else jobs.bundle_there
         write(told, place, bundle)
         typer.echo(f"{bundle} has all of it", err=True)
+    show(told, output, _draw)
 
 
 def _check(file: Path | None) -> None:

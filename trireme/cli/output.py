@@ -37,10 +37,11 @@ Output = Annotated[
 ]
 
 
-def show(answer: A, form: Form, draw: Callable[[A], None]) -> None:
-    """Shows an answer: by ``draw`` as text for a person."""
+def show(answer: A, form: Form, draw: Callable[[A], None] | None = None) -> None:
+    """Shows an answer: as text by ``draw``, unless that has been drawn already."""
     if form is Form.TEXT:
-        draw(answer)
+        if draw:
+            draw(answer)
         return
     from trireme.answers import writing
 

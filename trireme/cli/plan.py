@@ -225,14 +225,14 @@ def _show(
     if form is Form.TEXT:
         draw(answer)
     if cluster is None:
-        show(answer, form, lambda drawn: None)
+        show(answer, form)
         return
     if form is Form.TEXT:
         typer.echo(f"\nchecked in namespace {cluster.namespace}:")
     findings = checked(chain(planned.check(cluster), also), form, draw_fact)
     failed = any(finding.verdict == "failed" for finding in findings)
     whole = replace(answer, findings=findings, failed=failed)
-    show(whole, form, lambda drawn: None)
+    show(whole, form)
     if failed:
         raise typer.Exit(1)
 

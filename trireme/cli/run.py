@@ -23,7 +23,7 @@ from trireme.cli.target import (
     on_target,
     variables,
 )
-from trireme.errors import InputError
+from trireme.errors import InputError, TriremeError
 from trireme.targets.registry import BUILD
 
 if TYPE_CHECKING:
@@ -79,19 +79,19 @@ def run(
     name = chosen.name_of_a_run()
     try:
         status = target.run(chosen, arguments, name, console, wait=not no_wait)
-    finally:
-        if output is not Form.TEXT:
+    except BaseException:
+        with suppress(TriremeError):  # as of a run that was never made: why it failed comes first
             _show(target, name, output)
+        raise
+    _show(target, name, output)
     raise typer.Exit(status)
 
 
 def _show(target: "Target", name: str, form: Form) -> None:
-    """Shows how a run is, if it has been made."""
-    from trireme.targets import telling
-    from trireme.targets.base import NoSuchRun
+    if form is not Form.TEXT:  # which the console has shown
+        from trireme.targets import answers
 
-    with suppress(NoSuchRun):
-        show(telling.status(target, target.find(name)), form, lambda drawn: None)
+        show(answers.run_status(target, target.find(name)), form)
 
 
 def _parameters_help(reference: str) -> str:

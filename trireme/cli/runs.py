@@ -44,7 +44,7 @@ def list_runs(target: "Target", output: Output = Form.TEXT) -> None:
     found = target.latest()
     if not found:
         typer.echo(target.no_runs(), err=True)
-    show(listing.listed(target, found), output, lambda shown: table(*listing.rows(shown.runs)))
+    show(listing.run_list(target, found), output, lambda shown: table(*listing.rows(shown.runs)))
     target.catch_up(found)
 
 
@@ -57,17 +57,17 @@ def status(
     output: Output = Form.TEXT,
 ) -> None:
     """Show a run and its steps; with --for, when it is in a state."""
-    from trireme.targets import telling
+    from trireme.targets import answers
 
     found = target.find(meant(target, run))
 
     def look() -> tuple[str, bool]:
-        state = target.find(found.key).state
-        return state, telling.has_ended(state)
+        nonlocal found
+        found = target.find(found.key)
+        return found.state, answers.has_ended(found.state)
 
-    reached = wait(look, until, timeout, telling.STATES)
-    found = target.find(found.key) if until else found
-    show(telling.status(target, found), output, _draw)
+    reached = wait(look, until, timeout, answers.STATES)
+    show(answers.run_status(target, found), output, _draw)
     target.catch_up([found])
     raise typer.Exit(reached)
 
@@ -102,10 +102,10 @@ def logs(
 ) -> None:
     """Show the output of a run's steps, each line with its step."""
     from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
-    from trireme.targets import telling
+    from trireme.targets import answers
     from trireme.terminal.engine_lines import StepLines
 
-    lines = StepLines(line_by_line(output, telling.line))
+    lines = StepLines(line_by_line(output, answers.step_line))
     try:
         with suppress(BrokenPipeError), handled(interrupt, from_a_terminal()):
             target.logs(meant(target, run), step, lines, follow=follow)

@@ -6,10 +6,14 @@ from collections.abc import Collection
 
 SHORTEST = 8  # characters of a value that is looked for in a text
 
-_WITHHELD = re.compile(
+_SECRET = re.compile(
     r".*(TOKEN(?!IZER)|PASSW|PASSPHRASE|SECRET|CREDENTIAL|ASKPASS|COOKIE|_AUTH$|_PAT$).*"
     r"|.*(API|ACCESS|ACCOUNT|PRIVATE|SERVICE|STORAGE)_?KEY.*"
-    r"|(AWS|AZURE|GOOGLE|CLOUDSDK|OSS|ALIBABA_?CLOUD|TRIREME|KFP?|ARGO)_.*"
+    r"|(AWS|AZURE|GOOGLE|CLOUDSDK|OSS|ALIBABA_?CLOUD)_.*",
+    re.IGNORECASE,
+)
+_WITHHELD = re.compile(
+    rf"{_SECRET.pattern}|(TRIREME|KFP?|ARGO)_.*"
     r"|MLFLOW_(TRACKING|REGISTRY|RUN_ID|EXPERIMENT)_?.*"
     r"|UV_INDEX_.*_USERNAME|KUBECONFIG|NETRC|SSH_AUTH_SOCK|DOCKER_CONFIG",
     re.IGNORECASE,
@@ -29,6 +33,11 @@ def is_withheld(name: str, value: str = "") -> bool:
     """Whether a variable is one that only this user's own programs are given."""
     has_login = bool(_LOGIN.search(value)) and not _HAVE_LOGINS.fullmatch(name)
     return has_login or bool(_WITHHELD.fullmatch(name))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable is one that nobody else may read."""
+    return bool(_SECRET.fullmatch(name) or _LOGIN.search(value))
 
 
 def without_values(text: str) -> str:

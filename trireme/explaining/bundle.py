@@ -1,16 +1,21 @@
 """Write a bundle for whoever helps: an explanation, logs, manifest and versions, no secrets."""
 
+import json
 import re
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import yaml
+from pydantic import TypeAdapter
+
 from trireme.answers import writing
 from trireme.answers.explanations import Explanation
-from trireme.credentials.withheld import is_withheld, without_values
+from trireme.credentials.withheld import is_secret, without_values
 from trireme.errors import InputError, TriremeError
 from trireme.explaining import words
 from trireme.plain import as_file_name, plain
@@ -24,10 +29,11 @@ OnLine = Callable[[str, str], None]
 _KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
 )
-# As programs print what they were given: password=x, "api_key": "x"; not tokens: 512.
+# As programs print what they were given: password=x, "api_key": "x y"; not tokens: 512.
 _NAMED = re.compile(
     r"""(?P<name>[\w.-]*(passw|passphrase|secret|credential|(api|access|private)[_-]?key|token)[\w.-]*)
-    (?P<between>["']?\s*[=:]\s*["']?)(?P<value>[^\s"',;}\]]+)""",
+    (?P<between>\\*["']?\s*[=:]\s*)
+    ((?P<quote>\\*["'])(?P<quoted>.*?)(?<!\\)(?P=quote)|(?P<open>["']?)(?P<value>[^\s"',;}\]]+))""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -45,20 +51,28 @@ def write(
     file: Path,
     logs: Callable[[OnLine], None],
     files: Mapping[str, Path],
-    given: Iterable[Any] = (),
+    manifests: Mapping[str, Mapping[str, Any]],
+    parameters: Mapping[str, Any],
 ) -> None:
     """Writes the bundle.
 
     Args:
         logs: Passes on the lines of steps or replicas.
         files: More files that are texts, by their name in the bundle.
-        given: What a run or job was given, with what may be secret in it.
+        manifests: Manifests of training jobs, likewise.
+        parameters: Those of the run.
     """
+    hidden = _spellings({secret for given in (parameters, manifests) for secret in _secrets(given)})
+    last_lines = without_secrets("\n".join(told.last_lines), hidden).splitlines()  # keys have many
+    values = json.loads(writing.in_a_line(replace(told, last_lines=last_lines)))
+    told = TypeAdapter(Explanation).validate_python(_each_without_secrets(values, hidden))
     texts = {
         "explanation.txt": "\n".join(words.lines(told)),
         "explanation.json": writing.as_json(told),
         "versions.txt": "\n".join(_versions()),
     }
+    for name, manifest in manifests.items():
+        texts[name] = yaml.safe_dump(_each_without_secrets(manifest, hidden), sort_keys=False)
     kept: dict[str, deque[str]] = {}
 
     def keep(name: str, lines: str) -> None:
@@ -67,18 +81,17 @@ def write(
     try:
         logs(keep)
     except TriremeError as error:
-        texts["logs/unknown.txt"] = str(error)
-    for name, lines in kept.items():
-        texts[f"logs/{as_file_name(name, 'log')}.log"] = "\n".join(lines)
-    for name, path in files.items():
-        if path.is_file():
-            texts[name] = path.read_text(errors="replace")
-    hidden = sorted({each for one in given for each in _secrets(one)}, key=len, reverse=True)
+        kept["unknown"] = deque([str(error)])
+    raw = {f"logs/{as_file_name(name, 'log')}.log": "\n".join(kept[name]) for name in kept}
+    raw |= {
+        name: path.read_text(errors="replace") for name, path in files.items() if path.is_file()
+    }
+    texts |= {name: without_secrets(text, hidden) for name, text in raw.items()}
     partial = file.with_name(f".{file.name}.partial")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
             for name, text in texts.items():
-                bundle.writestr(name, without_secrets(text, hidden))
+                bundle.writestr(name, text)
         partial.rename(file)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -97,28 +110,58 @@ def without_secrets(text: str, hidden: Iterable[str] = ()) -> str:
     return _NAMED.sub(_withheld, text)
 
 
-def _withheld(found: re.Match[str]) -> str:
-    is_a_count = "token" in found["name"].lower() and found["value"].replace(".", "").isdigit()
-    return found[0] if is_a_count else f"{found['name']}{found['between']}***"
+def _each_without_secrets(value: Any, hidden: Iterable[str]) -> Any:
+    """Returns a value with each text in it likewise, before JSON or YAML put quotes around it."""
+    if isinstance(value, str):
+        return without_secrets(value, hidden)
+    if isinstance(value, list):
+        return [_each_without_secrets(one, hidden) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _each_without_secrets(one, hidden) for name, one in value.items()}
+    return value
+
+
+def _withheld(match: re.Match[str]) -> str:
+    value, quote = match["quoted"] or match["value"] or "", match["quote"] or ""
+    is_a_count = "token" in match["name"].lower() and value.replace(".", "").isdigit()
+    if not value or is_a_count:
+        return match[0]
+    return f"{match['name']}{match['between']}{quote or match['open']}***{quote}"
 
 
 def _secrets(given: Any, name: str = "") -> Iterator[str]:
-    """Yields the values that are withheld of parameters, or of a manifest."""
-    if isinstance(given, Mapping):
-        if isinstance(given.get("name"), str) and isinstance(given.get("value"), str):
-            yield from _secrets(given["value"], given["name"])  # as Kubernetes has variables
-        for key, value in given.items():
-            yield from _secrets(value, str(key))
-    elif isinstance(given, list):
-        texts = [each for each in given if isinstance(each, str)]
-        yield from (each for each in arguments.secrets(texts) if len(each) >= SHORTEST)
-        for each in given:
-            if not isinstance(each, str):
-                yield from _secrets(each)
-    elif isinstance(given, str) and len(given) >= SHORTEST and is_withheld(name, given):
+    """Yields the secret values of parameters, or of a manifest."""
+    if isinstance(given, str) and len(given) >= SHORTEST and is_secret(name, given):
         yield given
+    value = arguments.parsed(given)
+    if isinstance(value, Mapping):
+        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
+            yield from _secrets(value["value"], value["name"])  # as Kubernetes has variables
+        for key, one in value.items():
+            yield from _secrets(one, str(key))
+    elif isinstance(value, list):
+        texts = [one for one in value if isinstance(one, str)]
+        yield from (secret for secret in arguments.secrets(texts) if len(secret) >= SHORTEST)
+        for one in value:
+            if not isinstance(one, str):
+                yield from _secrets(one)
+
+
+def _spellings(secrets: Iterable[str]) -> list[str]:
+    """Returns secrets as programs print them, the longest first: in JSON, in Python, by lines."""
+    spelled = {
+        spelling
+        for secret in secrets
+        for spelling in (
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            repr(secret)[1:-1],
+            *(line for line in secret.splitlines() if len(line) >= SHORTEST),
+        )
+    }
+    return sorted(spelled, key=len, reverse=True)
 
 
 def _versions() -> list[str]:
-    found = {each.metadata["Name"]: each.version for each in distributions()}
-    return sorted(f"{name}=={version}" for name, version in found.items() if name)
+    return sorted({f"{one.metadata['Name']}=={one.version}" for one in distributions()})

@@ -4,16 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trireme.answers.explanations import Cause
-from trireme.cause import exception
+from trireme.answers.explanations import Cause, LiesWith
+from trireme.cause import OF_A_LIBRARY, exception
 from trireme.credentials.withheld import without_values
 from trireme.runner.failed_replica import is_peer_loss
-
-PROGRAM, MACHINE, LIMITS, INPUT, PERSON, UNKNOWN = (
-    *("program", "machine", "limits"),
-    *("input", "person", "unknown"),
-)
-"""What a failure lies with."""
 
 
 class Rule(NamedTuple):
@@ -27,7 +21,7 @@ class Rule(NamedTuple):
     """
 
     kind: str
-    lies_with: str
+    lies_with: LiesWith
     said: str
     remedy: str
     printed: str = r"(?!)"
@@ -36,14 +30,17 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule(
-        "cancelled", PERSON, r"was cancelled", "it can go on, if that was not meant", goes_on=True
+        "cancelled", "person", r"was cancelled", "it can go on, if that was not meant", goes_on=True
     ),
     Rule(
-        "preflight", MACHINE, r"\Apreflight: ", "mend what the preflight names, and start it again"
+        "preflight",
+        "machine",
+        r"\Apreflight: ",
+        "mend what the preflight names, and start it again",
     ),
     Rule(
         "gpu-memory",
-        LIMITS,
+        "limits",
         r"CUDA out of memory|OutOfMemoryError|OOM when allocating",
         "make the batch smaller, or let activations be checkpointed; 'trireme strategy' says what "
         "fits",
@@ -51,28 +48,28 @@ RULES = (
     ),
     Rule(
         "out-of-memory",
-        LIMITS,
+        "limits",
         r"lack of memory|OOMKilled|needs more memory|out of memory|\bMemoryError\b",
         "give its replicas more memory, or load less at once: a smaller batch, fewer loaders",
         r"^.*\bMemoryError\b|DefaultCPUAllocator: (can't|not enough)",
     ),
     Rule(
         "lost-node",
-        MACHINE,
+        "machine",
         r"removed from its node|was evicted|is NotReady|pod was deleted while it ran",
         "it can go on from its last checkpoint, on another node",
         goes_on=True,
     ),
     Rule(
         "machine-down",
-        MACHINE,
+        "machine",
         r"this machine went down|the command that ran it was killed",
         "it can go on from its last checkpoint",
         goes_on=True,
     ),
     Rule(
         "gpu-fault",
-        MACHINE,
+        "machine",
         r"CUDA error(?!: device-side assert)|\bXid\b|uncorrectable ECC",
         "try it on another node, and have this one's GPU looked at",
         r"CUDA error(?!: device-side assert)|\bXid\b|uncorrectable ECC",
@@ -80,25 +77,25 @@ RULES = (
     ),
     Rule(
         "time-limit",
-        LIMITS,
+        "limits",
         r"time limit|^the budget of",
         "raise time_limit or budget; what it has trained is in its last checkpoint",
     ),
     Rule(
         "hang",
-        UNKNOWN,
+        "unknown",
         r"\bhangs?\b",
         "look at the stacks in its logs: they say where each process stands",
     ),
     Rule(
         "not-started",
-        INPUT,
+        "input",
         r"could not be started|did not start|ImagePull|ErrImage|CreateContainer",
         "mend the image, the command or what it mounts",
     ),
     Rule(
         "tracking",
-        MACHINE,
+        "machine",
         r"\bMLflow (at|refuses|does not)|is not in MLflow",
         "see that MLflow answers; then it can go on",
         goes_on=True,
@@ -108,28 +105,28 @@ RULES = (
 
 PEER = Rule(
     "peer-lost",
-    MACHINE,
+    "machine",
     "",
     "look at the other replicas' logs: this one only says that another was gone",
     goes_on=True,
 )
 EXCEPTION = Rule(
     "exception",
-    PROGRAM,
+    "program",
     "",
     "mend the program and start it anew: to resume would take the same code",
 )
-CRASH = Rule("crash", PROGRAM, "", "a library of the program crashed; its versions may not fit")
+CRASH = Rule("crash", "program", "", "a library of the program crashed; its versions may not fit")
 KILLED = Rule(
     "killed",
-    UNKNOWN,
+    "unknown",
     "",
     "find who ended it: a scheduler, the kernel for lack of memory, or a person; then it can go on",
     goes_on=True,
 )
-STATUS = Rule("exit-status", PROGRAM, "", "look at what it printed before it ended")
-NOT_VALID = Rule("invalid-input", INPUT, "", "correct what the sentence names, and start it anew")
-NOT_KNOWN = Rule("unknown", UNKNOWN, "", "look at its logs")
+STATUS = Rule("exit-status", "program", "", "look at what it printed before it ended")
+NOT_VALID = Rule("invalid-input", "input", "", "correct what the sentence names, and start it anew")
+NOT_KNOWN = Rule("unknown", "unknown", "", "look at its logs")
 
 EVERY = (*RULES, PEER, EXCEPTION, CRASH, KILLED, STATUS, NOT_VALID, NOT_KNOWN)
 
@@ -138,7 +135,6 @@ _STATUS = re.compile(r"exited with status (?P<status>\d+)")
 _SIGNAL = re.compile(r"was ended by (?P<signal>SIG[A-Z0-9]+)")
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 _FRAME = re.compile(r'^\s+File "(?P<file>.+?)", line (?P<line>\d+)')
-_LIBRARY = re.compile(r"<|.*/(site|dist)-packages/|.*/lib/python3")
 _OF_A_REPLICA = re.compile(r"\[(?P<name>[a-z][\w-]*-\d+)\] ?(?P<line>.*)")
 
 
@@ -189,7 +185,7 @@ def _rule(sentence: str, lines: Sequence[str], raised: str, status: int) -> Rule
 def _place(lines: Sequence[str]) -> str:
     """Returns the innermost line of the program itself that a traceback has."""
     frames = [frame for line in lines if (frame := _FRAME.match(line))]
-    own = [frame for frame in frames if not _LIBRARY.match(frame["file"])]
+    own = [frame for frame in frames if not OF_A_LIBRARY.match(frame["file"])]
     if not own:
         return ""
     return f"{own[-1]['file'].rpartition('/')[2]}:{own[-1]['line']}"

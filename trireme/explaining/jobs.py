@@ -3,7 +3,6 @@
 import shlex
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,8 @@ from trireme.errors import TriremeError, first_line
 from trireme.explaining import causes, training
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.pods import joined
+from trireme.observers import timeline
+from trireme.observers.preflight import report as preflight
 from trireme.report import of_workspace
 from trireme.report.picture import StepPicture
 from trireme.runner import failed_replica
@@ -32,11 +33,11 @@ Lines = Callable[[str], Sequence[str]]
 
 def here(home: Path, name: str) -> Explanation:
     """Returns what is known of a job of this machine."""
-    from trireme.runner.local import jobs, telling
+    from trireme.runner.local import answers, jobs
 
-    told, directory = telling.told(home, name), Path(home / name)
+    told, directory = answers.job_status(home, name), Path(home / name)
     found = StepPicture(name)
-    of_workspace.describe_training(found, directory / "logs", directory / "job.yaml")
+    of_workspace.describe_training(found, directory / "logs", directory / of_workspace.JOB)
     failed = [each for each, life in found.replicas.items() if life.failures]
 
     def lines(replica: str) -> Sequence[str]:
@@ -53,9 +54,9 @@ def here(home: Path, name: str) -> Explanation:
 
 def there(cluster: Cluster, name: str) -> Explanation:
     """Returns what is known of a job on a cluster."""
-    from trireme.runner.cluster import jobs, telling
+    from trireme.runner.cluster import answers, jobs
 
-    told = telling.told(cluster, name)
+    told = answers.job_status(cluster, name)
     failed = [each.name for each in told.replicas if each.state == "failed" or each.restarts]
 
     def lines(replica: str) -> Sequence[str]:
@@ -73,9 +74,9 @@ def bundle_here(told: Explanation, home: Path, file: Path) -> None:
 
     folder = home / told.name
     logs = partial(jobs.logs, home, told.name, False, "")
-    names = ("logs/replicas.json", "logs/preflight.json")
-    files = {"job.yaml": folder / "job.yaml"} | {name: folder / name for name in names}
-    bundle.write(told, file, logs, files, [of_workspace.manifest(folder / "job.yaml")])
+    files = {f"logs/{name}": folder / "logs" / name for name in (timeline.NAME, preflight.NAME)}
+    manifests = {of_workspace.JOB: of_workspace.manifest(folder / of_workspace.JOB)}
+    bundle.write(told, file, logs, files, manifests, {})
 
 
 def bundle_there(told: Explanation, cluster: Cluster, file: Path) -> None:
@@ -86,7 +87,8 @@ def bundle_there(told: Explanation, cluster: Cluster, file: Path) -> None:
     def logs(on_line: bundle.OnLine) -> None:
         jobs.logs(cluster, told.name, follow=False, replica="", on_line=on_line)
 
-    bundle.write(told, file, logs, {}, [jobs.find(cluster, told.name)])
+    manifests = {of_workspace.JOB: jobs.find(cluster, told.name)}
+    bundle.write(told, file, logs, {}, manifests, {})
 
 
 def of_cluster(told: JobStatus) -> list[Evidence]:
@@ -185,6 +187,5 @@ def _tail(jobs: Any, place: Any, name: str, replica: str) -> Sequence[str]:
     def keep(of: str, several: str) -> None:
         kept.extend(several.split("\n"))
 
-    with suppress(BrokenPipeError):
-        jobs.logs(place, name, follow=False, replica=replica, on_line=keep)
+    jobs.logs(place, name, follow=False, replica=replica, on_line=keep)
     return kept

@@ -23,6 +23,11 @@ def home() -> Path:
     return directory
 
 
+def jobs_home() -> Path:
+    """Returns where the jobs of this machine are."""
+    return home() / "jobs"
+
+
 def make_home() -> None:
     """Makes the data directory where there is none, for its owner alone."""
     home().mkdir(mode=0o700, parents=True, exist_ok=True)

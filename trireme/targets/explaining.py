@@ -1,30 +1,29 @@
 """An explanation of a run: what its place tells, its workspace or MLflow has, its job says."""
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trireme import progress
 from trireme.answers.answer import moment
 from trireme.answers.explanations import Evidence, Explanation, Remedy, Tried, Wait
-from trireme.answers.jobs import JobStatus
+from trireme.answers.jobs import JobProgress, JobStatus, job_progress
 from trireme.answers.runs import RunStatus
-from trireme.errors import InputError, TriremeError, first_line
+from trireme.errors import NoSuchJob, TriremeError, first_line
 from trireme.explaining import bundle, causes, jobs, training
+from trireme.files.home import jobs_home
 from trireme.job import names
 from trireme.observers import timeline
 from trireme.observers.preflight import report as preflight
 from trireme.report import of_workspace
 from trireme.report.picture import Picture, StepPicture
-from trireme.targets import picturing, telling
+from trireme.targets import answers, picturing
 from trireme.targets.base import NoSuchRun, Run, Target
 from trireme.targets.meant import meant
+from trireme.tracking import journal
 
 if TYPE_CHECKING:
     from trireme.targets.remote import Remote
-
-KEPT = (of_workspace.JOB, timeline.NAME, preflight.NAME)
-"""Files of steps that are in a bundle."""
 
 HANG = "hang"
 """The tag of a run that says that its training hung."""
@@ -36,9 +35,10 @@ def explain(target: Target[Any], name: str) -> Explanation:
     try:
         run = target.find(key)
     except NoSuchRun as error:
-        if found := _job(target, name):
-            return found
-        raise NoSuchRun(f"{error}; nor is there a job of that name") from None
+        try:
+            return _job(target, name)
+        except TriremeError as other:
+            raise NoSuchRun(f"{error}; and {first_line(other)}") from None
     return _run(target, run)
 
 
@@ -46,39 +46,34 @@ def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
     """Writes the bundle of what was explained."""
     if told.of == "job":
         if target.is_here:
-            jobs.bundle_here(told, _jobs_home(), file)
+            jobs.bundle_here(told, jobs_home(), file)
         else:
             jobs.bundle_there(told, target.cluster(), file)
         return
     run = target.find(meant(target, told.id or told.name))
-    steps = run.workspace / "steps" if run.workspace else None
-    found = [each for each in steps.glob("*/*") if each.name in KEPT] if steps else []
-    manifests = [of_workspace.manifest(each) for each in found if each.name == of_workspace.JOB]
+    steps = run.workspace / "steps" if run.workspace else Path("nowhere")
+
+    def in_steps(name: str) -> dict[str, Path]:
+        return {f"{path.parent.name}/{name}": path for path in steps.glob(f"*/{name}")}
 
     def logs(on_line: bundle.OnLine) -> None:
         target.logs(run.key, "", on_line, follow=False)
 
-    files = {f"{each.parent.name}/{each.name}": each for each in found}
-    bundle.write(told, file, logs, files, [run.parameters, *manifests])
+    jobs_of_steps = in_steps(of_workspace.JOB).items()
+    manifests = {name: of_workspace.manifest(path) for name, path in jobs_of_steps}
+    files = in_steps(timeline.NAME) | in_steps(preflight.NAME)
+    bundle.write(told, file, logs, files, manifests, run.parameters)
 
 
-def _jobs_home() -> Path:
-    from trireme.files.home import home
-
-    return home() / "jobs"
-
-
-def _job(target: Target[Any], name: str) -> Explanation | None:
-    """Returns what is known of a job without a pipeline; None where there is none."""
-    with suppress(InputError):
-        if target.is_here:
-            return jobs.here(_jobs_home(), name)
-        return jobs.there(target.cluster(), name)
-    return None
+def _job(target: Target[Any], name: str) -> Explanation:
+    """Returns what is known of a job without a pipeline."""
+    if target.is_here:
+        return jobs.here(jobs_home(), name)
+    return jobs.there(target.cluster(), name)
 
 
 def _run(target: Target[Any], run: Run) -> Explanation:
-    status = telling.status(target, run)
+    status = answers.run_status(target, run)
     picture, notes = _picture(target, run)
     trained = [step for step in picture.steps.values() if step.replicas or step.preflight]
     job = None if target.is_here else _training_job(target, run, notes)  # type: ignore[arg-type]
@@ -109,7 +104,7 @@ def _run(target: Target[Any], run: Run) -> Explanation:
         created=moment(run.created),
         seconds=run.seconds,
         summary=_summary(status, cause.sentence if cause else run.result),
-        progress=job.progress if job else None,
+        progress=job.progress if job else _progress(run, status),
         waits=_waits(status, job),
         cause=cause,
         evidence=[*_evidence(picture, trained), *(jobs.of_cluster(job) if job else [])],
@@ -134,16 +129,28 @@ def _picture(target: Target[Any], run: Run) -> tuple[Picture, list[str]]:
 
 def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatus | None:
     """Returns the training job of a run, which a cluster keeps as long as the run."""
-    from trireme.runner.cluster import telling as of_jobs
+    from trireme.runner.cluster.answers import job_status
 
     try:
         cluster, owner = target.training_jobs(run)
-        return of_jobs.told(cluster, names.of_run(owner))
-    except InputError:  # there is none yet, or no more
+        return job_status(cluster, names.of_run(owner))
+    except NoSuchJob:  # there is none yet, or no more
         return None
     except TriremeError as error:
         notes.append(f"its training job: {first_line(error)}")
         return None
+
+
+def _progress(run: Run, status: RunStatus) -> JobProgress | None:
+    """Returns how far the training is of a run that goes on here."""
+    if not run.workspace:
+        return None
+    files = [
+        journal.progress_path(run.workspace, step.name)
+        for step in status.steps
+        if step.state == "running"
+    ]
+    return job_progress(next(filter(None, map(progress.read, files)), None))
 
 
 def _attempts(run: Run) -> list[Tried]:

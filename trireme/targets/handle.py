@@ -383,7 +383,7 @@ class Runs(list[RunHandle]):
 
     def __init__(self, target: Target[Any], found: Sequence[base.Run]) -> None:
         super().__init__(RunHandle(target, each) for each in found)
-        self._table = listing.rows(listing.listed(target, found).runs)
+        self._table = listing.rows(listing.run_list(target, found).runs)
 
     def __repr__(self) -> str:
         return "\n".join(lines(*self._table)) or "no runs"

@@ -14,7 +14,7 @@ WIDTH = 80  # characters of a run's result
 PARAMETERS = 60  # of its parameters
 
 
-def listed(target: Target[Any], runs: Sequence[Run]) -> RunList:
+def run_list(target: Target[Any], runs: Sequence[Run]) -> RunList:
     """Returns runs of a target as an answer."""
     return RunList(
         target=target.name,

@@ -57,7 +57,7 @@ def each(params: Mapping[str, Any]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, given in params.items():
-        value = _value(given)
+        value = parsed(given)
         if name == "args" and isinstance(value, list):
             found |= one_by_one([str(word) for word in value])
         elif isinstance(value, dict) and value:
@@ -69,7 +69,7 @@ def each(params: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _value(given: Any) -> Any:
+def parsed(given: Any) -> Any:
     """Returns what a text stands for that is a list or an object, also in Python's words."""
     if not (isinstance(given, str) and given[:1] in ("[", "{")):
         return given

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -307,9 +308,9 @@ def test_of_lines_that_come_together_the_last_that_tells_progress_counts(after):
 def test_what_is_kept_is_read_as_it_was(tmp_path):
     file = tmp_path / "progress.json"
     assert kept.read(file) is None
-    for progress in (Progress(0.5, "50%"), Progress(None, "epoch 3")):
+    for progress in (Progress(0.5, "50%", 12.5, "it waits"), Progress(None, "epoch 3")):
         kept.write(file, progress)
-        assert kept.read(file) == progress
+        assert asdict(kept.read(file)) == asdict(progress)
     for damaged in ("", "[]", "{}", '{"share": "a", "words": ""}', '{"share": NaN, "words": ""}'):
         file.write_text(damaged)
         assert kept.read(file) is None

@@ -12,10 +12,10 @@ from trireme.answers.comparisons import JobAdvice, MeasuredReplica
 from trireme.cli.job.description import described
 from trireme.cli.job.look import amount
 from trireme.cli.job.options import File
-from trireme.cli.job.places import jobs_home
 from trireme.cli.output import Form, Output, show
 from trireme.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.errors import InputError, TriremeError
+from trireme.files.home import jobs_home
 from trireme.terminal.tables import table
 
 if TYPE_CHECKING:

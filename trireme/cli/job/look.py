@@ -25,9 +25,9 @@ PAUSE = 2.0  # seconds between two looks at what a job uses
 
 
 @on_jobs
-def list_jobs(telling: Any, place: Any, local: bool, output: Output = Form.TEXT) -> None:
+def list_jobs(answers: Any, place: Any, local: bool, output: Output = Form.TEXT) -> None:
     """List the jobs there are."""
-    found = telling.listed(place)
+    found = answers.job_list(place)
     show(found, output, _draw_list)
     if not found.jobs and not local:
         from trireme.kubernetes import access
@@ -50,7 +50,7 @@ def _draw_list(shown: "JobList") -> None:
 
 @on_jobs
 def status(
-    telling: Any,
+    answers: Any,
     place: Any,
     name: JobName,
     until: For = "",
@@ -58,13 +58,15 @@ def status(
     output: Output = Form.TEXT,
 ) -> None:
     """Show a job, its replicas, and why they are so; with --for, when it is in a state."""
+    now = answers.job_status(place, name)
 
     def look() -> tuple[str, bool]:
-        now = telling.told(place, name)
+        nonlocal now
+        now = answers.job_status(place, name)
         return now.state, now.has_ended
 
     reached = wait(look, until, timeout, STATES)
-    show(telling.told(place, name), output, _draw)
+    show(now, output, _draw)
     raise typer.Exit(reached)
 
 
@@ -128,7 +130,7 @@ def top(jobs: Any, place: Any, local: bool, name: JobName, output: Output = Form
         return _use(name, jobs.usage(place, name))
 
     if output is not Form.TEXT:
-        show(look(), output, lambda use: None)
+        show(look(), output)
         return
     try:
         with handled(interrupt, from_a_terminal()):

@@ -3,35 +3,28 @@
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trireme.cli.cluster import Context, Namespace, connect
 from trireme.cli.job.options import Local, refuse_a_place
 from trireme.cli.target import Workspace, declared
+from trireme.files.home import jobs_home
 from trireme.plain import plain
 
 if TYPE_CHECKING:
     from trireme.runner.lines import LinePrinter
 
 
-MODULES = ("jobs", "telling")
+MODULES = ("jobs", "answers")
 GIVEN = (*MODULES, "place", "local")
 """What ``on_jobs`` gives a command."""
-
-
-def jobs_home() -> Path:
-    """Returns where the jobs of this machine are."""
-    from trireme.files.home import home
-
-    return home() / "jobs"
 
 
 def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options that say where its jobs are.
 
     It gets, of what it takes: the module that knows them, here or on a cluster, as ``jobs``, the
-    module that makes answers of them as ``telling``, their place, which all functions of these
+    module that makes answers of them as ``answers``, their place, which all functions of these
     take, as ``place``, and ``local``.
     """
     wanted = inspect.signature(command).parameters.keys() & set(GIVEN)

@@ -10,10 +10,11 @@ from trireme.answers.plans import PreflightProblem, PreflightResult
 from trireme.cli.cluster import Context, Namespace, connect
 from trireme.cli.job.description import at_one_commit, described
 from trireme.cli.job.options import File, Isolated, Local, Operator, refuse_other_places
-from trireme.cli.job.places import jobs_home, printer
+from trireme.cli.job.places import printer
 from trireme.cli.output import Form, Output, show
 from trireme.cli.target import Workspace
 from trireme.errors import TriremeError
+from trireme.files.home import jobs_home
 from trireme.plain import plain
 from trireme.terminal.tables import table
 from trireme.text.say import say

@@ -12,9 +12,10 @@ import typer
 from trireme.cli.cluster import Context, Namespace, connect
 from trireme.cli.job.description import at_one_commit, described, words_of
 from trireme.cli.job.options import File, Isolated, Local, Operator, refuse, refuse_other_places
-from trireme.cli.job.places import jobs_home, printer
+from trireme.cli.job.places import printer
 from trireme.cli.target import Env, SecretEnv, Workspace, variables
 from trireme.errors import JobFailed
+from trireme.files.home import jobs_home
 from trireme.plain import plain
 from trireme.text.say import say
 

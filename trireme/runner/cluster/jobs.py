@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trireme.errors import InputError, JobFailed
+from trireme.errors import InputError, JobFailed, NoSuchJob
 from trireme.frameworks import KINDS, framework_of, kind_of, pods_of
 from trireme.frameworks.kinds import QUEUE
 from trireme.job import names
@@ -121,7 +121,7 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
         hint += f"; this user may not see any {' or '.join(forbidden)}"
-    raise InputError(f"job {name!r}: there is no such job {where}{hint}")
+    raise NoSuchJob(f"job {name!r}: there is no such job {where}{hint}")
 
 
 def status(cluster: Cluster, name: str) -> Details:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trireme import progress
-from trireme.errors import Cancelled, InputError, TriremeError
+from trireme.errors import Cancelled, InputError, NoSuchJob, TriremeError
 from trireme.files import event_files as events
 from trireme.files import kept_record
 from trireme.files.file_lock import FileLock, is_held
@@ -187,7 +187,7 @@ def find(home: Path, name: str) -> LocalJob:
     """Returns a job by its name."""
     job = None if "/" in name else _read(home / name)
     if job is None:
-        raise InputError(f"job {name!r}: there is no such job in {home}")
+        raise NoSuchJob(f"job {name!r}: there is no such job in {home}")
     return job
 
 

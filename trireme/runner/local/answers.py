@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from trireme.answers.answer import moment
-from trireme.answers.jobs import JobList, JobStatus, ListedJob, ReplicaStatus, how_far
+from trireme.answers.jobs import JobList, JobStatus, ListedJob, ReplicaStatus, job_progress
 from trireme.runner.local import jobs
 
 
-def listed(home: Path) -> JobList:
+def job_list(home: Path) -> JobList:
     """Returns the jobs of this machine as an answer."""
     return JobList(
         namespace="",
@@ -26,7 +26,7 @@ def listed(home: Path) -> JobList:
     )
 
 
-def told(home: Path, name: str) -> JobStatus:
+def job_status(home: Path, name: str) -> JobStatus:
     """Returns all there is to see of a job as an answer."""
     job = jobs.find(home, name)
     return JobStatus(
@@ -38,7 +38,7 @@ def told(home: Path, name: str) -> JobStatus:
         created=moment(job.started),
         seconds=job.seconds,
         reason=job.reason,
-        progress=how_far(job.progress),
+        progress=job_progress(job.progress),
         running=None,
         expected=None,
         replicas=[ReplicaStatus(name=replica) for replica in job.replicas],

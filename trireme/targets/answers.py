@@ -16,7 +16,7 @@ STOPPED = ("FAILED", "KILLED", "lost")
 """The states of runs that have not come to their end."""
 
 
-def status(target: Target[Any], run: Run) -> RunStatus:
+def run_status(target: Target[Any], run: Run) -> RunStatus:
     """Returns how a run and its steps are, what came of it, and what helps."""
     steps = target.told(run)
     is_stopped = run.state in STOPPED
@@ -45,7 +45,7 @@ def has_ended(state: str) -> bool:
     return state in (*ENDED, *STOPPED)
 
 
-def line(step: str, text: str) -> StepLine:
+def step_line(step: str, text: str) -> StepLine:
     """Returns a line that a step has printed."""
     match = _OF_A_REPLICA.fullmatch(text)
     return StepLine(

@@ -10,7 +10,7 @@ from trireme.answers.jobs import (
     JobStatus,
     ListedJob,
     ReplicaStatus,
-    how_far,
+    job_progress,
 )
 from trireme.kubernetes.connection import Cluster
 from trireme.runner.cluster import jobs
@@ -19,7 +19,7 @@ from trireme.runner.cluster.status import State
 ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
 
-def listed(cluster: Cluster) -> JobList:
+def job_list(cluster: Cluster) -> JobList:
     """Returns our jobs as an answer."""
     return JobList(
         namespace=cluster.namespace,
@@ -38,7 +38,7 @@ def listed(cluster: Cluster) -> JobList:
     )
 
 
-def told(cluster: Cluster, name: str) -> JobStatus:
+def job_status(cluster: Cluster, name: str) -> JobStatus:
     """Returns all there is to see of a job as an answer."""
     details = jobs.status(cluster, name)
     row = details.row
@@ -51,7 +51,7 @@ def told(cluster: Cluster, name: str) -> JobStatus:
         created=moment(time.time() - row.age),
         seconds=row.age,
         reason=row.reason,
-        progress=how_far(details.progress),
+        progress=job_progress(details.progress),
         running=row.running,
         expected=row.replicas,
         replicas=[
