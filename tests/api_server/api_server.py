@@ -190,9 +190,15 @@ class ApiServer:
             runtime = body.get("spec", {}).get("runtimeRef", {})
             if runtime.get("kind") == "TrainingRuntime" and not self._sees(place, runtime):
                 # Trainer v2.3.0 pkg/runtime/core/trainingruntime.go, ValidateObjects
-                webhook = 'admission webhook "validator.trainjob.trainer.kubeflow.org"'
-                why = "specified trainingRuntime must be created before the TrainJob is created"
-                raise Answer(403, f"{webhook} denied the request: spec.runtimeRef: {why}")
+                webhook = "validator.trainjob.trainer.kubeflow.org"
+                why = (
+                    "spec.runtimeRef: specified trainingRuntime must be created before the "
+                    "TrainJob is created"
+                )
+                if "trainjobs" in self.queued:
+                    # Kueue v0.19.2 pkg/controller/jobs/trainjob/trainjob_controller.go
+                    webhook, why = "vtrainjob.kb.io", f"runtime '{runtime['name']}' not found"
+                raise Answer(403, f'admission webhook "{webhook}" denied the request: {why}')
             if place["plural"] in self.queued and QUEUE in metadata.get("labels", {}):
                 # Kueue v0.19.2 pkg/controller/jobframework/defaults.go
                 spec = body["spec"]

@@ -44,7 +44,7 @@ def taken_of(cluster, body):
         try:
             return dry_run(cluster, place, body)
         except Invalid as error:
-            if submission.RUNTIME_MISSING not in str(error) or time.monotonic() > limit:
+            if not submission.RUNTIME_MISSING.search(str(error)) or time.monotonic() > limit:
                 raise
         time.sleep(submission.RUNTIME_PAUSE)
 

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,8 +28,11 @@ SPEC_HASH = "trireme.dev/spec-hash"
 """The annotation that tells whether a job of the same name is the same job."""
 
 POLL = 1.0  # seconds between two looks at a job that is going away
-RUNTIME_MISSING = "specified trainingRuntime must be created before the TrainJob is created"
-"""What Trainer says of a runtime that it has not yet been told of."""
+RUNTIME_MISSING = re.compile(
+    "specified trainingRuntime must be created before the TrainJob is created"
+    "|runtime '[^']*' not found"
+)
+"""What the webhooks of Trainer and Kueue say of a runtime that they have not been told of yet."""
 
 RUNTIME_LIMIT, RUNTIME_PAUSE = 30.0, 0.2  # seconds that it may take to be, and between two attempts
 DELETION_LIMIT = 300.0  # seconds that a job and its pods may take to go away
@@ -79,7 +83,7 @@ def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
         try:
             return cluster.create(kind_of(body), body, body["metadata"]["namespace"], **query)
         except Invalid as error:
-            if RUNTIME_MISSING not in str(error):
+            if not RUNTIME_MISSING.search(str(error)):
                 raise
             return None
 
