@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from trireme.deployment.model_version import DownloadedModel
 from trireme.errors import TriremeError
 from trireme.exporting.answering import TOKENS
-from trireme.exporting.language import CHAT, COMPLETIONS
+from trireme.exporting.language import CHAT, COMPLETIONS, MODEL
+from trireme.models import language
 
 SHOWN = 200  # characters of an answer that is none
 
@@ -73,8 +74,11 @@ class OpenAIApi(NamedTuple):
 
 
 def of(downloaded: DownloadedModel) -> OpenAIApi | None:
-    """Returns how a model is asked, if it is a language model."""
+    """Returns how a model is asked, if it is a language model that servers of OpenAI's API load.
+
+    What ``mlflow.transformers.save_model`` itself leaves has its tokenizer elsewhere.
+    """
     task = downloaded.described.flavors.get("transformers", {}).get("inference_task", "")
-    if task not in PATHS:
+    if task not in PATHS or language.unfit(downloaded.files / MODEL):
         return None
     return OpenAIApi(task, re.sub(r"[^\w.-]+", "-", downloaded.model.name))
