@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TRAINER, EVALUATION = (f"trainers/llm_{name}.py" for name in ("finetuning", "evaluation"))
 TOKEN = "hf_NobodyIsToReadThis"
+GRPO = ["--method", "grpo", "--reward", f"{__file__}:run"]
 QUICKLY = ["--steps", "80", "--batch-size", "8", "--learning-rate", "1e-2"]
 
 
@@ -239,7 +240,7 @@ def test_a_reward_of_ones_own(places, tmp_path, function, status, said):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.jsonl", '{"question": "?"}\n', "texts need a column text, or prompt and completion"),
+        ("a.jsonl", '{"question": "?"}\n', "texts need a column "),
         ("a.jsonl", "{\n", "holds no texts that can be read"),
         ("a.bin", "?", "holds no texts that can be read"),
         ("a.csv", "messages\nhello\n", "the column messages needs a list of messages, as"),
@@ -259,7 +260,8 @@ def test_data_that_holds_no_texts_is_one_sentence(places, tmp_path, program, nam
     ("data", "options", "said"),
     [
         ("chat", [], "has no chat template; take a base model that has one, or name a file"),
-        ("data", ["--method", "dpo"], "--method dpo learns from the columns chosen, rejected, and"),
+        ("data", ["--method", "dpo"], "--method dpo: texts need a column chosen and rejected, not"),
+        ("data", ["--batch-size", "3", *GRPO], "--method grpo: generation_batch_size (3) must be"),
         ("data", ["--max-length", "4096"], "--max-length 4096: the base model takes 128 tokens"),
         ("data", ["--adapter", "qlora"], "--adapter qlora needs a GPU, and there is none"),
     ],
