@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ MODEL = "model"
 """The folder of the package that is a whole model of transformers."""
 
 PACKAGES = ("transformers", "torch", "accelerate")
+"""What loads it, as far as it is here: what has no accelerate was made without."""
 
 ASKED = 8  # questions whose answers are compared and kept
 
@@ -137,7 +139,7 @@ def save(model: Path, directory: Path, inputs: np.ndarray | None) -> None:
         str(directory),
         task=CHAT if has_chat else COMPLETIONS,
         input_example=example,
-        pip_requirements=[f"{name}=={version(name)}" for name in PACKAGES],
+        pip_requirements=[f"{name}=={version(name)}" for name in PACKAGES if find_spec(name)],
     )
     for file in (directory / "components" / "tokenizer").iterdir():
         shutil.copy(file, directory / MODEL)
