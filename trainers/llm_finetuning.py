@@ -103,8 +103,9 @@ def _in_words(error: Exception) -> str:
 def prepare(arguments: argparse.Namespace, base: Path, rows: Any) -> Any:
     """Returns the tokenizer of a base model that can be trained on these texts."""
     try:
-        config = AutoConfig.from_pretrained(base)
-        tokenizer = AutoTokenizer.from_pretrained(base)
+        # Code that comes with a model is not run, and nobody is asked whether to.
+        config = AutoConfig.from_pretrained(base, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
     except Exception as error:  # each of its libraries has its own for a file that is wrong
         raise _no_model(base, error) from None
     if arguments.chat_template:
