@@ -149,37 +149,27 @@ def _answers_an_openai_client(trireme, asked, answer):
     assert trireme.wait_for_no_processes() == []
 
 
-def test_a_model_that_is_not_good_enough_is_not_registered(trireme, places):
-    gate = json.dumps({"least": {"loss_below_base": 50}})
-    options = ["--adapter", "none", "--steps", "1"]
-    done = run(trireme, places, "data", *options, model_name="none", gate=gate)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search("held-out loss below base .* is below gate.least 50", done.stdout)
-    assert trireme.client.search_registered_models() == []
-
-
 @pytest.mark.parametrize("adapter", ["lora", "none"])
 def test_it_goes_on_after_sigterm_and_learns_as_without_it(places, tmp_path, adapter):
     def start(folder):
         return started(
-            *(TRAINER, "--steps", "30", "--log-every", "1", "--adapter", adapter),
+            *(TRAINER, "--steps", "60", "--log-every", "1", "--adapter", adapter),
             BASE_MODEL=places / "base",
             DATA=places / "data",
             CHECKPOINT=tmp_path / folder / "checkpoints",
             MODEL=tmp_path / folder / "model",
         )
 
-    with start("undisturbed") as undisturbed:
-        lines = undisturbed.stdout.read().splitlines()
-    assert undisturbed.returncode == 0
-    with start("stopped") as stopped:
+    with start("undisturbed") as undisturbed, start("stopped") as stopped:
         for line in stopped.stdout:
             if line.startswith("step 5/"):
                 stopped.send_signal(signal.SIGTERM)
             last = line
+        lines = undisturbed.stdout.read().splitlines()
+    assert undisturbed.returncode == 0
     assert stopped.returncode == 143
     step = int(last.partition(";")[0].rpartition(" ")[2])
-    assert 5 <= step < 30
+    assert 5 <= step < 60
     cut_off = tmp_path / "stopped" / "checkpoints" / f"checkpoint-{step + 1}"
     cut_off.mkdir()
     (cut_off / "adapter_model.safetensors").write_bytes(b"")
