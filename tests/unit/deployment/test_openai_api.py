@@ -54,6 +54,10 @@ def test_what_is_no_answer_is_said_to_be_none(answer):
         OpenAIApi(CHAT, "a").words(answer)
 
 
+def test_a_model_that_says_nothing_has_answered():
+    assert OpenAIApi(CHAT, "a").words({"choices": [{"message": {"content": None}}]}) == ""
+
+
 @pytest.mark.parametrize("task", [CHAT, COMPLETIONS])
 def test_the_line_of_python_is_one(task):
     line = OpenAIApi(task, "it's").in_python("http://127.0.0.1:1")
