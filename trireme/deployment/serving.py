@@ -236,9 +236,12 @@ def _of_openai(files: Path, port: int, api: OpenAIApi) -> tuple[list[str], dict[
     offline = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}  # all of it is here
     bin = Path(sys.executable).parent
     if vllm := shutil.which("vllm", path=f"{bin}{os.pathsep}{os.environ.get('PATH', '')}"):
-        command = [vllm, "serve", api.model, "--served-model-name", api.model]
+        of_port = ["--host", HOST, "--port", str(port)]
+        # It would answer any page on the web that a browser here shows.
+        of_port += ["--allowed-origins", "[]"]
+        command = [vllm, "serve", api.model, "--served-model-name", api.model, *of_port]
         # It may be of another environment, and has all packages that it needs.
-        return [*command, "--host", HOST, "--port", str(port)], _kept(os.environ, "") | offline
+        return command, _kept(os.environ, "") | offline
     packages = of_model(files)
     for module in ("transformers", "openai"):
         if not find_spec(module) and not Path(packages, module).is_dir():
