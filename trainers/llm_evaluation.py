@@ -1,6 +1,6 @@
 """Measure a language model of transformers on held-out texts, beside the model it was made from.
 
-An evaluation program, which needs trl, and reads
+An evaluation program, which needs trl and peft, and reads
 
     MODEL_DIR       the model and its tokenizer, as ``save_pretrained`` leaves them, or an adapter
     BASE_MODEL_DIR  the model that it was made from, if there is one
@@ -22,35 +22,41 @@ from typing import Any
 import numpy as np
 import texts
 import torch
+from datasets import Dataset
+from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 IGNORED = -100  # in place of a word that is not to be foretold
 
 
-def load(place: Path) -> Any:
-    """Returns the model in a folder, in evaluation mode."""
+def load(folder: Path, adapter: Path | None = None) -> Any:
+    """Returns the model in a folder, with an adapter on it, in evaluation mode."""
     on_gpu = torch.cuda.is_available()
     dtype = "auto" if on_gpu else "float32"
-    model: Any = AutoModelForCausalLM.from_pretrained(place, dtype=dtype)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    if adapter:
+        model = PeftModel.from_pretrained(model, str(adapter))
     return (model.cuda() if on_gpu else model).eval()
 
 
-def scores(model: Any, tokenizer: Any, found: Any, left: Path) -> list[float]:
+def scores(model: Any, tokenizer: Any, rows: list[dict[str, Any]], left: Path) -> np.ndarray:
     """Returns the mean log-likelihood of a token in each text; NaN where there is none."""
+    dataset = Dataset.from_list(rows)
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(
             output_dir=str(left),
             per_device_eval_batch_size=1,
-            max_length=model.config.get_text_config().max_position_embeddings,
+            max_length=context,
             bf16=False,
             use_cpu=not torch.cuda.is_available(),
             report_to="none",
         ),
         # The trainer wants something to train on; it only prepares the texts here.
-        train_dataset=found,
-        eval_dataset=found,
+        train_dataset=dataset,
+        eval_dataset=dataset,
         processing_class=tokenizer,
     )
     measured = []
@@ -61,98 +67,86 @@ def scores(model: Any, tokenizer: Any, found: Any, left: Path) -> list[float]:
                 continue
             inputs = {name: value.to(model.device) for name, value in batch.items()}
             measured.append(-float(model(**inputs).loss))
-    return measured
+    return np.array(measured)
 
 
 def answers(model: Any, tokenizer: Any, questions: list[Any], tokens: int) -> list[str]:
     """Returns what a model answers, always with the likeliest token."""
-    said = []
-    for asked in questions:
-        if isinstance(asked, str):
-            inputs = tokenizer(asked, return_tensors="pt")
+    answered = []
+    for question in questions:
+        if isinstance(question, str):
+            inputs = tokenizer(question, return_tensors="pt")
         else:
             inputs = tokenizer.apply_chat_template(
-                asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
+                question, add_generation_prompt=True, return_tensors="pt", return_dict=True
             )
         inputs = {name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")}
         length = inputs["input_ids"].shape[1]
         with torch.no_grad():
-            found = model.generate(
+            output = model.generate(
                 **inputs,
                 max_new_tokens=tokens,
                 do_sample=False,
                 pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
             )
-        said.append(tokenizer.decode(found[0, length:], skip_special_tokens=True).strip())
-    return said
+        answered.append(tokenizer.decode(output[0, length:], skip_special_tokens=True).strip())
+    return answered
 
 
-def in_words(asked: Any) -> str:
+def in_words(question: Any) -> str:
     """Returns a question as a person reads it: of a conversation what was said last."""
-    return asked if isinstance(asked, str) else str(asked[-1]["content"])
+    return question if isinstance(question, str) else str(question[-1]["content"])
 
 
 def measure(arguments: argparse.Namespace) -> None:
     """Measures the model, text by text."""
     texts.quiet()
-    place, left = texts.directory("MODEL_DIR"), texts.directory("EVALUATION_DIR")
-    found = texts.load("test")
-    is_alone = not (place / "tokenizer_config.json").is_file()  # an adapter, as PEFT saves it
-    tokenizer = AutoTokenizer.from_pretrained(
-        texts.directory("BASE_MODEL_DIR") if is_alone else place
-    )
-    if texts.need_template(found) and not tokenizer.chat_template:
+    folder, left = texts.directory("MODEL_DIR"), texts.directory("EVALUATION_DIR")
+    rows = list(texts.in_form(texts.load("test")))
+    is_adapter = not (folder / "config.json").is_file()
+    base = texts.directory("BASE_MODEL_DIR") if os.environ.get("BASE_MODEL_DIR") else None
+    if is_adapter and not base:
+        raise texts.Unusable(f"{folder} has no config.json, and an adapter needs BASE_MODEL_DIR")
+    has_tokenizer = (folder / "tokenizer_config.json").is_file()
+    tokenizer = AutoTokenizer.from_pretrained(folder if has_tokenizer else base)
+    if texts.need_template(rows) and not tokenizer.chat_template:
         raise texts.Unusable("the texts are messages, and the model has no chat template for them")
-    rows = list(found)
-    meant = [texts.learnt(row) for row in rows]
-    asked = [(*texts.question(row), row) for row in rows][: arguments.samples]
-    questions = [question for question, _, _ in asked if question]
-    models = {"model": place}
-    if os.environ.get("BASE_MODEL_DIR"):
-        models["base model"] = texts.directory("BASE_MODEL_DIR")
-    measured, said = {}, {}
-    for name, where in models.items():
-        model = load(where)
-        measured[name] = np.array(scores(model, tokenizer, _dataset(meant), left))
-        if name == "model" and "rejected" in rows[0]:
-            rejected = _dataset([texts.learnt(row, "rejected") for row in rows])
-            measured["rejected"] = np.array(scores(model, tokenizer, rejected, left))
-        said[name] = answers(model, tokenizer, questions, arguments.tokens)
-        del model
-    are_told = ~np.isnan(measured["model"])
+    asked = [(question, answer) for question, answer in map(texts.question, rows) if question]
+    asked = asked[: arguments.samples]
+    questions = [question for question, _ in asked]
+    preferred = [texts.learnt(row) for row in rows]
+
+    model = load(base, folder) if is_adapter and base else load(folder)
+    measured = scores(model, tokenizer, preferred, left)
+    are_told = ~np.isnan(measured)
     if not are_told.any():
         raise texts.Unusable("the texts to measure by have no word that could be foretold")
-    loss = {name: -float(np.mean(values[are_told])) for name, values in measured.items()}
-    figures = {
-        "log_likelihood": -loss["model"],
-        "perplexity": math.exp(loss["model"]),
-        "loss": loss["model"],
-    }
-    if "base model" in loss:
-        figures["base_loss"] = loss["base model"]
-        figures["base_perplexity"] = math.exp(loss["base model"])
-        figures["loss_below_base"] = loss["base model"] - loss["model"]
-    if "rejected" in measured:
-        is_preferred = measured["model"] > measured["rejected"]
-        figures["preferred_accuracy"] = float(np.mean(is_preferred[are_told]))
+    loss = -float(np.mean(measured[are_told]))
+    figures = {"log_likelihood": -loss, "perplexity": math.exp(loss), "loss": loss}
+    if "rejected" in rows[0]:
+        rejected = scores(model, tokenizer, [texts.learnt(row, "rejected") for row in rows], left)
+        figures["preferred_accuracy"] = float(np.mean((measured > rejected)[are_told]))
+    answered = {"model": answers(model, tokenizer, questions, arguments.tokens)}
+    del model
+    if base:
+        model = load(base)
+        base_loss = -float(np.mean(scores(model, tokenizer, preferred, left)[are_told]))
+        figures["base_loss"], figures["base_perplexity"] = base_loss, math.exp(base_loss)
+        figures["loss_below_base"] = base_loss - loss
+        answered["base model"] = answers(model, tokenizer, questions, arguments.tokens)
+
     (left / "metrics.json").write_text(json.dumps(figures))
-    np.save(left / "scores.npy", measured["model"][are_told])
-    shown = [
-        {"asked": in_words(question), **{name: one[number] for name, one in said.items()}}
+    np.save(left / "scores.npy", measured[are_told])
+    samples = [
+        {"asked": in_words(question)}
+        | {name: one[number] for name, one in answered.items()}
         | ({"held-out text": answer} if answer else {})
-        for number, (question, answer, _) in enumerate(each for each in asked if each[0])
+        for number, (question, answer) in enumerate(asked)
     ]
-    (left / "samples.json").write_text(json.dumps(shown))
+    (left / "samples.json").write_text(json.dumps(samples))
     if questions:
-        asked_in_words = [in_words(question) for question in questions]
-        (left / "inputs.json").write_text(json.dumps(asked_in_words))
+        (left / "inputs.json").write_text(json.dumps([in_words(each) for each in questions]))
     print(" ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-
-
-def _dataset(rows: list[dict[str, Any]]) -> Any:
-    from datasets import Dataset
-
-    return Dataset.from_list(rows)
 
 
 def main() -> None:

@@ -44,13 +44,13 @@ from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, SFTConfig, SFTTr
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 CHECKPOINT = "checkpoint-*"
 WHY = 300  # letters of what a library says
-COUNTED = 1000  # texts whose length is looked at
+COUNTED = 1000  # texts whose tokens are counted
 MAX_LENGTH = 1024  # tokens of a text, where a model takes as many
 
-METHODS: dict[str, tuple[Any, Any, tuple[frozenset[str], ...]]] = {
-    "sft": (SFTTrainer, SFTConfig, texts.FORMS[:1] + texts.FORMS[2:4]),
-    "dpo": (DPOTrainer, DPOConfig, texts.FORMS[1:2]),
-    "grpo": (GRPOTrainer, GRPOConfig, (*texts.FORMS[2:3], *texts.FORMS[4:])),
+METHODS: dict[str, tuple[Any, Any, tuple[tuple[str, ...], ...]]] = {
+    "sft": (SFTTrainer, SFTConfig, (texts.MESSAGES, texts.COMPLETED, texts.TEXT)),
+    "dpo": (DPOTrainer, DPOConfig, (texts.COMPARED,)),
+    "grpo": (GRPOTrainer, GRPOConfig, (texts.ASKED,)),
 }
 """TRL's trainer of each method, its configuration, and the forms of texts that it learns from."""
 
@@ -83,8 +83,8 @@ class Meter(transformers.TrainerCallback):
         if not self.metrics or not logs or "loss" not in logs:
             return
         figures = {name.replace("/", "_"): logs[name] for name in FIGURES if name in logs}
-        said = " ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        print(f"step {state.global_step}/{state.max_steps} {said}", flush=True)
+        words = " ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        print(f"step {state.global_step}/{state.max_steps} {words}", flush=True)
         self.metrics.log(state.global_step, **figures)
 
 
@@ -96,78 +96,70 @@ def _any_of_all(mine: bool, device: torch.device) -> bool:
     return bool(count)
 
 
-def _said(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     return " ".join(str(error).split())[:WHY] or type(error).__name__
 
 
-def prepare(arguments: argparse.Namespace, base: Path, found: Any) -> Any:
-    """Returns the tokenizer of a base model that can be trained so on these texts."""
+def prepare(arguments: argparse.Namespace, base: Path, rows: Any) -> Any:
+    """Returns the tokenizer of a base model that can be trained on these texts."""
     try:
-        config = AutoConfig.from_pretrained(base)
-        tokenizer = AutoTokenizer.from_pretrained(base)
+        # Code that comes with a model is not run, and nobody is asked whether to.
+        config = AutoConfig.from_pretrained(base, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
     except Exception as error:  # each of its libraries has its own for a file that is wrong
-        raise _none(base, error) from None
-    method, form = arguments.method, texts.form(found)
-    if form not in METHODS[method][2]:
-        wanted = " or ".join(", ".join(sorted(each)) for each in METHODS[method][2])
-        raise texts.Unusable(
-            f"--method {method} learns from the columns {wanted}, and the texts have "
-            f"{', '.join(sorted(form))}"
-        )
+        raise _no_model(base, error) from None
     if arguments.chat_template:
         try:
             tokenizer.chat_template = Path(arguments.chat_template).read_text()
         except OSError as error:
             file = arguments.chat_template
             raise texts.Unusable(f"--chat-template {file}: {error.strerror}") from None
-    if texts.need_template(found) and not tokenizer.chat_template:
+    if texts.need_template(rows) and not tokenizer.chat_template:
         raise texts.Unusable(
             f"the texts are messages, and the tokenizer in {base} has no chat template; take a "
             "base model that has one, or name a file with one by --chat-template"
         )
-    described = config.get_text_config()
-    context = getattr(described, "max_position_embeddings", None) or MAX_LENGTH
+    text_config = config.get_text_config()
+    context = getattr(text_config, "max_position_embeddings", None) or MAX_LENGTH
     if arguments.max_length is None:
         arguments.max_length = min(MAX_LENGTH, context)
     if arguments.max_length > context:
         raise texts.Unusable(
             f"--max-length {arguments.max_length}: the base model takes {context} tokens at most"
         )
-    if len(tokenizer) > described.vocab_size:
+    if len(tokenizer) > text_config.vocab_size:
         raise texts.Unusable(
             f"the tokenizer in {base} has {len(tokenizer)} tokens, and its model knows "
-            f"{described.vocab_size}"
+            f"{text_config.vocab_size}"
         )
     return tokenizer
 
 
-def _none(base: Path, error: Exception) -> texts.Unusable:
-    return texts.Unusable(f"{base} holds no language model of transformers: {_said(error)}")
+def _no_model(base: Path, error: Exception) -> texts.Unusable:
+    return texts.Unusable(f"{base} holds no language model of transformers: {_in_words(error)}")
 
 
 def load(base: Path, arguments: argparse.Namespace) -> Any:
     """Returns the model in a folder, with its weights in the numbers that it is trained in."""
     on_gpu = torch.cuda.is_available()
     # Of weights that are all trained, bfloat16 would lose the small steps.
-    keeps = on_gpu and arguments.adapter != "none"
-    more: dict[str, Any] = {}
+    dtype = "auto" if on_gpu and arguments.adapter != "none" else "float32"
+    quantized: dict[str, Any] = {}
     if arguments.adapter == "qlora":
-        more["quantization_config"] = BitsAndBytesConfig(
+        quantized["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
         )
-        more["device_map"] = {"": int(os.environ.get("LOCAL_RANK", 0))}
+        quantized["device_map"] = {"": int(os.environ.get("LOCAL_RANK", 0))}
     try:
-        return AutoModelForCausalLM.from_pretrained(
-            base, dtype="auto" if keeps else "float32", **more
-        )
+        return AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **quantized)
     except Exception as error:
-        raise _none(base, error) from None
+        raise _no_model(base, error) from None
 
 
-def say_cut(tokenizer: Any, found: Any, longest: int) -> None:
+def say_cut(tokenizer: Any, rows: Any, longest: int) -> None:
     """Says how many texts are longer than what is learnt of them."""
-    looked_at = found.select(range(min(COUNTED, len(found))))
-    lengths = [_length(tokenizer, texts.learnt(row)) for row in looked_at]
+    counted = rows.select(range(min(COUNTED, len(rows))))
+    lengths = [_length(tokenizer, texts.learnt(row)) for row in counted]
     if count := sum(length > longest for length in lengths):
         print(
             f"note: {count} of {len(lengths)} texts have more than {longest} tokens, up to "
@@ -184,25 +176,25 @@ def _length(tokenizer: Any, row: dict[str, Any]) -> int:
     return len(tokenizer("".join(parts))["input_ids"])
 
 
-def reward_of(given: str) -> Callable[..., Any]:
+def reward_of(option: str) -> Callable[..., Any]:
     """Returns the function that FILE.py:FUNCTION names, which scores completions."""
-    file, _, name = given.partition(":")
-    place = Path(file)
-    spec = importlib.util.spec_from_file_location(place.stem, place)
-    if not place.is_file() or not spec or not spec.loader:
-        raise texts.Unusable(f"--reward {given}: there is no Python file {file}")
+    file, _, name = option.partition(":")
+    path = Path(file)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or not spec or not spec.loader:
+        raise texts.Unusable(f"--reward {option}: there is no Python file {file}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function = getattr(module, name or "reward", None)
     if not callable(function):
-        raise texts.Unusable(f"--reward {given}: {file} has no function {name or 'reward'}")
+        raise texts.Unusable(f"--reward {option}: {file} has no function {name or 'reward'}")
 
-    def reward(**about: Any) -> Any:
+    def reward(**columns: Any) -> Any:
         try:
-            return function(**about)
+            return function(**columns)
         except Exception as error:
-            why = f"{type(error).__name__}: {_said(error)}"
-            raise texts.Unusable(f"--reward {given} raised {why}") from error
+            why = f"{type(error).__name__}: {_in_words(error)}"
+            raise texts.Unusable(f"--reward {option} raised {why}") from error
 
     reward.__name__ = name or "reward"
     return reward
@@ -212,7 +204,7 @@ def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
     """Returns what TRL's trainers are configured with."""
     on_gpu = torch.cuda.is_available()
     is_one_of_several = os.environ.get("WORLD_SIZE", "1") != "1"
-    found: dict[str, Any] = {
+    common: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "num_train_epochs": arguments.epochs,
         "max_steps": arguments.steps,
@@ -234,16 +226,14 @@ def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
         "disable_tqdm": True,
     }
     if arguments.method == "sft":
-        found |= {"max_length": arguments.max_length, "packing": arguments.packing}
-    elif arguments.method == "dpo":
-        found |= {"max_length": arguments.max_length, "beta": arguments.beta}
-    else:
-        found |= {
-            "beta": arguments.beta,
-            "num_generations": arguments.generations,
-            "max_completion_length": arguments.max_length // 2,
-        }
-    return found
+        return common | {"max_length": arguments.max_length, "packing": arguments.packing}
+    if arguments.method == "dpo":
+        return common | {"max_length": arguments.max_length, "beta": arguments.beta}
+    return common | {
+        "beta": arguments.beta,
+        "num_generations": arguments.generations,
+        "max_completion_length": arguments.max_length // 2,
+    }
 
 
 def train(arguments: argparse.Namespace) -> bool:
@@ -252,10 +242,19 @@ def train(arguments: argparse.Namespace) -> bool:
     checkpoints, left = texts.directory("CHECKPOINT_DIR"), texts.directory("MODEL_DIR")
     is_leader = os.environ.get("RANK", "0") == "0"
     check(arguments)
-    found = texts.load("train")
-    tokenizer = prepare(arguments, base, found)
+    make_trainer, make_options, forms = METHODS[arguments.method]
+    loaded = texts.load("train")
+    try:
+        rows = texts.in_form(loaded, forms)
+    except texts.Unusable as error:
+        raise texts.Unusable(f"--method {arguments.method}: {error}") from None
+    tokenizer = prepare(arguments, base, rows)
+    try:
+        configured = make_options(**options(arguments, checkpoints))
+    except ValueError as error:  # such as generations that do not divide a batch
+        raise texts.Unusable(f"--method {arguments.method}: {_in_words(error)}") from None
     if is_leader and arguments.method != "grpo" and not arguments.packing:
-        say_cut(tokenizer, found, arguments.max_length)
+        say_cut(tokenizer, rows, arguments.max_length)
     more: dict[str, Any] = {}
     if arguments.method == "grpo":
         more["reward_funcs"] = reward_of(arguments.reward)
@@ -267,12 +266,11 @@ def train(arguments: argparse.Namespace) -> bool:
             target_modules="all-linear",
             task_type="CAUSAL_LM",
         )
-    make_trainer, make_options, _ = METHODS[arguments.method]
     meter = Meter(checkpoints, is_leader)
     trainer = make_trainer(
         model=load(base, arguments),
-        args=make_options(**options(arguments, checkpoints)),
-        train_dataset=found,
+        args=configured,
+        train_dataset=rows,
         processing_class=tokenizer,
         callbacks=[meter],
         **more,

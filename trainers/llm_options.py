@@ -7,6 +7,13 @@ from typing import NoReturn
 METHODS = ("sft", "dpo", "grpo")
 ADAPTERS = ("lora", "qlora", "none")
 
+LEAST: dict[str, float] = {
+    **dict.fromkeys(("batch_size", "accumulate", "rank", "log_every", "save_every"), 1),
+    **dict.fromkeys(("generations", "max_length"), 2),
+    **dict.fromkeys(("learning_rate", "beta", "dropout"), 0),
+}
+"""What is the least that options may be."""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -53,12 +60,17 @@ def parse(description: str, words: Sequence[str] | None = None) -> argparse.Name
     add("--log-every", type=int, default=10, help="steps")
     add("--save-every", type=int, default=100, help="steps")
     arguments = parser.parse_args(words)
-    for name in ("batch_size", "accumulate", "rank", "log_every", "save_every", "generations"):
-        if getattr(arguments, name) < 1:
+    for name, least in LEAST.items():
+        value = getattr(arguments, name)
+        if value is not None and not value >= least:
             option = name.replace("_", "-")
-            raise ValueError(f"--{option} {getattr(arguments, name)}: must be 1 or more")
-    if arguments.epochs <= 0:
+            raise ValueError(f"--{option} {value:g}: must be {least:g} or more")
+    if not arguments.epochs > 0:
         raise ValueError(f"--epochs {arguments.epochs:g}: must be above 0")
+    if arguments.steps < 1 and arguments.steps != -1:
+        raise ValueError(f"--steps {arguments.steps}: must be 1 or more")
+    if not arguments.dropout < 1:
+        raise ValueError(f"--dropout {arguments.dropout:g}: must be below 1")
     if (arguments.method == "grpo") != bool(arguments.reward):
         raise ValueError("--method grpo goes with --reward FILE.py:FUNCTION, and only it does")
     if arguments.packing and arguments.method != "sft":

@@ -9,7 +9,8 @@ by; without one that is every tenth text. The columns are one of
     messages                a conversation, for the tokenizer's chat template
     chosen, rejected        answers, of which the first is preferred; with prompt or without
 
-A prompt, a completion and answers are texts, or lists of messages.
+A prompt, a completion and answers are texts, or lists of messages. Columns of the other forms are
+left out.
 """
 
 import os
@@ -18,16 +19,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-FORMS = (
-    frozenset({"messages"}),
-    frozenset({"chosen", "rejected"}),
-    frozenset({"prompt", "completion"}),
-    frozenset({"text"}),
-    frozenset({"prompt"}),
-)
+COMPARED = ("chosen", "rejected")
+MESSAGES = ("messages",)
+COMPLETED = ("prompt", "completion")
+TEXT = ("text",)
+ASKED = ("prompt",)
+
+FORMS = (COMPARED, MESSAGES, COMPLETED, TEXT)
 """The columns of each form, the one that is meant first where there are those of several."""
 
-KNOWN = "text, or prompt and completion, or messages, or chosen and rejected"
+COLUMNS = {name for form in FORMS for name in form}
 
 
 class Unusable(Exception):
@@ -57,47 +58,52 @@ def load(split: str) -> Any:
     from datasets import load_dataset
     from datasets.exceptions import DatasetGenerationError
 
-    place = directory("DATA_DIR")
+    folder = directory("DATA_DIR")
     with tempfile.TemporaryDirectory() as cache:
         try:
-            found = load_dataset(str(place), cache_dir=cache, keep_in_memory=True)
-            if all("text" in columns for columns in found.column_names.values()):
+            splits = load_dataset(str(folder), cache_dir=cache, keep_in_memory=True)
+            if all("text" in columns for columns in splits.column_names.values()):
                 # A text that is blank, such as an empty line, has nothing to be learnt.
-                found = found.filter(_has_text, input_columns="text", keep_in_memory=True)
+                splits = splits.filter(_has_text, input_columns="text", keep_in_memory=True)
         except (ValueError, OSError, DatasetGenerationError) as error:
             why = str(error.__cause__ or error).partition("\n")[0]
-            raise Unusable(f"{place} holds no texts that can be read: {why}") from None
-    if "train" not in found:
-        raise Unusable(f"{place} has no texts to train on; it has {', '.join(found)}")
-    form(found["train"])
-    if "test" in found:
-        return found[split]
-    indices = range(len(found["train"]))
-    is_test = split == "test"
-    return found["train"].select([index for index in indices if (index % 10 == 9) == is_test])
+            raise Unusable(f"{folder} holds no texts that can be read: {why}") from None
+    if "train" not in splits:
+        raise Unusable(f"{folder} has no texts to train on; it has {', '.join(splits)}")
+    if "test" in splits:
+        return splits[split]
+    rows, is_test = splits["train"], split == "test"
+    return rows.select([index for index in range(len(rows)) if (index % 10 == 9) == is_test])
 
 
 def _has_text(text: str | None) -> bool:
     return bool(text and text.strip())
 
 
-def form(found: Any) -> frozenset[str]:
-    """Returns the columns that are meant of those that texts have."""
-    columns = set(found.column_names)
-    meant = next((each for each in FORMS if each <= columns), None)
-    if not meant:
-        raise Unusable(f"texts need a column {KNOWN}, not {', '.join(sorted(columns))}")
-    if not len(found):
-        raise Unusable("there are no texts to learn")
-    for name in sorted(meant):
-        value = found[0][name]
-        if not (are_messages(value) or (isinstance(value, str) and name != "messages")):
-            what = "a list of messages" if name == "messages" else "a text or a list of messages"
+def in_form(rows: Any, forms: tuple[tuple[str, ...], ...] = FORMS) -> Any:
+    """Returns texts without the columns of other forms than the first that they have."""
+    columns = set(rows.column_names)
+    form = next((form for form in forms if columns.issuperset(form)), None)
+    if not form:
+        known = ", or ".join(" and ".join(form) for form in forms)
+        raise Unusable(f"texts need a column {known}, not {', '.join(sorted(columns))}")
+    if not len(rows):
+        raise Unusable(
+            "there are no texts; to measure by are those in files with test in their names, or "
+            "every tenth"
+        )
+    first = rows[0]
+    for name in form:
+        if not (are_messages(first[name]) or (isinstance(first[name], str) and form != MESSAGES)):
+            what = "a list of messages" if form == MESSAGES else "a text or a list of messages"
             raise Unusable(
                 f'the column {name} needs {what}, as [{{"role": "user", "content": …}}], and '
-                f"begins with {str(value)[:60]!r}"
+                f"begins with {str(first[name])[:60]!r}"
             )
-    return meant
+    meant = set(form)
+    if form == COMPARED and are_messages(first.get("prompt")) == are_messages(first["chosen"]):
+        meant.add("prompt")  # otherwise the answers begin with it
+    return rows.remove_columns(sorted(columns & COLUMNS - meant))
 
 
 def are_messages(value: Any) -> bool:
@@ -109,9 +115,9 @@ def are_messages(value: Any) -> bool:
     )
 
 
-def need_template(found: Any) -> bool:
+def need_template(rows: Any) -> bool:
     """Tells whether texts are conversations, for which a tokenizer needs a chat template."""
-    return any(are_messages(found[0][name]) for name in form(found))
+    return any(are_messages(value) for name, value in rows[0].items() if name in COLUMNS)
 
 
 def learnt(row: dict[str, Any], answer: str = "chosen") -> dict[str, Any]:

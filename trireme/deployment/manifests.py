@@ -209,7 +209,8 @@ def _vllm(api: OpenAIApi, example: str, image: str) -> dict[str, Any]:
     """Returns the container of vLLM, which serves a language model by OpenAI's API."""
     name = ["--served-model-name", api.model]
     command = ["vllm", "serve", str(FILES / WHOLE), *name, "--host", "0.0.0.0", "--port", str(PORT)]
-    server = _container("server", image, command, {"HF_HUB_OFFLINE": "1"})
+    environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    server = _container("server", image, command, environment)
     return server | _probed("/health", api.path, example, LOADING)
 
 

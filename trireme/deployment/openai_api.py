@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from trireme.deployment.model_version import DownloadedModel
 from trireme.errors import TriremeError
 from trireme.exporting.answering import TOKENS
-from trireme.exporting.language import CHAT, COMPLETIONS
+from trireme.exporting.language import CHAT, COMPLETIONS, MODEL
+from trireme.models import language
 
 SHOWN = 200  # characters of an answer that is none
 
@@ -36,21 +37,20 @@ class OpenAIApi(NamedTuple):
         """Where it is asked."""
         return PATHS[self.task]
 
-    def request(self, given: dict[str, Any]) -> dict[str, Any]:
+    def request(self, body: dict[str, Any]) -> dict[str, Any]:
         """Returns a request that names the model."""
-        return {"model": self.model} | given
+        return {"model": self.model} | body
 
     def greedy(self, text: str) -> dict[str, Any]:
         """Returns a request for the answer with always the likeliest token."""
-        asked = {"messages": [{"role": "user", "content": text}]}
-        about = asked if self.task == CHAT else {"prompt": text}
-        return self.request(about | {"max_tokens": TOKENS, "temperature": 0})
+        messages = {"messages": [{"role": "user", "content": text}]}
+        question = messages if self.task == CHAT else {"prompt": text}
+        return self.request(question | {"max_tokens": TOKENS, "temperature": 0})
 
     def in_python(self, base_url: str) -> str:
         """Returns a line of Python that asks the model by the package openai."""
         name = "chat.completions" if self.task == CHAT else "completions"
-        asked = {name: each for name, each in self.greedy("Hello").items() if name != "temperature"}
-        words = ", ".join(f"{key}={value!r}" for key, value in asked.items())
+        words = ", ".join(f"{key}={value!r}" for key, value in self.greedy("Hello").items())
         client = f"openai.OpenAI(base_url={f'{base_url}/v1'!r}, api_key='none')"
         return f"import openai; print({client}.{name}.create({words}))"
 
@@ -58,23 +58,26 @@ class OpenAIApi(NamedTuple):
         """Returns what a model has said."""
         try:
             (choice,) = answer["choices"]
-            said = choice["message"]["content"] if self.task == CHAT else choice["text"]
+            words = choice["message"]["content"] if self.task == CHAT else choice["text"]
         except (KeyError, TypeError, ValueError):
             raise NoAnswer(f"the server does not answer: {str(answer)[:SHOWN]}") from None
-        return str(said)
+        return str(words or "")  # null where it has said nothing
 
     def answer(self, request: str, post: Callable[[dict[str, Any]], Any]) -> str:
         """Answers a request of MLflow's scoring server, a text at a time, or one of its own."""
-        given = json.loads(request)
-        if "inputs" not in given:
-            return json.dumps(post(self.request(given)))
-        said = [self.words(post(self.greedy(text))) for text in given["inputs"]]
-        return json.dumps({"predictions": said})
+        body = json.loads(request)
+        if "inputs" not in body:
+            return json.dumps(post(self.request(body)))
+        answers = [self.words(post(self.greedy(text))) for text in body["inputs"]]
+        return json.dumps({"predictions": answers})
 
 
 def of(downloaded: DownloadedModel) -> OpenAIApi | None:
-    """Returns how a model is asked, if it is a language model."""
+    """Returns how a model is asked, if it is a language model that servers of OpenAI's API load.
+
+    What ``mlflow.transformers.save_model`` itself leaves has its tokenizer elsewhere.
+    """
     task = downloaded.described.flavors.get("transformers", {}).get("inference_task", "")
-    if task not in PATHS:
+    if task not in PATHS or language.unfit(downloaded.files / MODEL):
         return None
     return OpenAIApi(task, re.sub(r"[^\w.-]+", "-", downloaded.model.name))

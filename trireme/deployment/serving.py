@@ -233,18 +233,22 @@ def _named(files: Path, name: str) -> Path:
 
 def _of_openai(files: Path, port: int, api: OpenAIApi) -> tuple[list[str], dict[str, str]]:
     """Returns what serves a language model: vLLM, where it is installed, or transformers."""
-    packages = of_model(files)
-    kept = _kept(os.environ, packages) | {"HF_HUB_OFFLINE": "1"}  # all of it is here
-    if vllm := shutil.which(
-        "vllm", path=f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-    ):
+    offline = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}  # all of it is here
+    bin = Path(sys.executable).parent
+    if vllm := shutil.which("vllm", path=f"{bin}{os.pathsep}{os.environ.get('PATH', '')}"):
         of_port = ["--host", HOST, "--port", str(port)]
-        return [vllm, "serve", api.model, "--served-model-name", api.model, *of_port], kept
+        # It would answer any page on the web that a browser here shows.
+        of_port += ["--allowed-origins", "[]"]
+        command = [vllm, "serve", api.model, "--served-model-name", api.model, *of_port]
+        # It may be of another environment, and has all packages that it needs.
+        return command, _kept(os.environ, "") | offline
+    packages = of_model(files)
     for module in ("transformers", "openai"):
         if not find_spec(module) and not Path(packages, module).is_dir():
             raise ModuleNotFoundError(f"No module named {module!r}", name=module)
     # What is in the working directory is the model, and no module.
-    return [sys.executable, "-P", "-m", LOCAL_CHAT, api.model, str(port)], kept
+    command = [sys.executable, "-P", "-m", LOCAL_CHAT, api.model, str(port)]
+    return command, _kept(os.environ, packages) | offline
 
 
 @contextmanager

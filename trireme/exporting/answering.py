@@ -118,10 +118,10 @@ def _language_model(file: str) -> Predict:
         from peft import PeftModel
 
         base = json.loads(Path(file).read_text())["base_model_name_or_path"]
-        plain = AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+        plain = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
         model: Any = PeftModel.from_pretrained(plain, str(folder))
     else:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")  # as servers do
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model.eval()
 

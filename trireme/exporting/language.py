@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ MODEL = "model"
 """The folder of the package that is a whole model of transformers."""
 
 PACKAGES = ("transformers", "torch", "accelerate")
+"""What loads it, as far as it is here: what has no accelerate was made without."""
 
 ASKED = 8  # questions whose answers are compared and kept
 
@@ -59,8 +61,8 @@ def is_adapter(folder: Path) -> bool:
 
 def adapter_of(folder: Path) -> Path | None:
     """Returns the adapter of a model that it was merged into, where that is beside it."""
-    found = folder / "adapter"
-    return found if (found / ADAPTER).is_file() else None
+    adapter = folder / "adapter"
+    return adapter if (adapter / ADAPTER).is_file() else None
 
 
 def merge(adapter: Path, base: str, destination: Path) -> None:
@@ -80,8 +82,8 @@ def merge(adapter: Path, base: str, destination: Path) -> None:
 
     plain = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
     try:
-        with _with_base(adapter, base) as placed:
-            model = peft.PeftModel.from_pretrained(plain, str(placed))
+        with _with_base(adapter, base) as folder:
+            model = peft.PeftModel.from_pretrained(plain, str(folder))
     except (RuntimeError, ValueError, KeyError) as error:
         why = " ".join(str(error).split())[:200]
         raise NotLoadable(f"the adapter is of another base model than {base}: {why}") from None
@@ -110,16 +112,16 @@ def _with_base(adapter: Path, base: str, tokenizer: Path | None = None) -> Itera
         tokenizer: A folder whose tokenizer is there, too.
     """
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
-        place = Path(folder)
+        linked = Path(folder)
         for name in _ADAPTER_WEIGHTS:
             if (adapter / name).is_file():
-                (place / name).symlink_to((adapter / name).resolve())
-        said = language.config(adapter, ADAPTER) | {"base_model_name_or_path": base}
-        (place / ADAPTER).write_text(json.dumps(said))
+                (linked / name).symlink_to((adapter / name).resolve())
+        config = language.config(adapter, ADAPTER) | {"base_model_name_or_path": base}
+        (linked / ADAPTER).write_text(json.dumps(config))
         for file in tokenizer.iterdir() if tokenizer else ():
             if file.is_file() and file.suffix not in _WEIGHTS and file.name != WHOLE:
-                (place / file.name).symlink_to(file.resolve())
-        yield place
+                (linked / file.name).symlink_to(file.resolve())
+        yield linked
 
 
 def save(model: Path, directory: Path, inputs: np.ndarray | None) -> None:
@@ -137,7 +139,7 @@ def save(model: Path, directory: Path, inputs: np.ndarray | None) -> None:
         str(directory),
         task=CHAT if has_chat else COMPLETIONS,
         input_example=example,
-        pip_requirements=[f"{name}=={version(name)}" for name in PACKAGES],
+        pip_requirements=[f"{name}=={version(name)}" for name in PACKAGES if find_spec(name)],
     )
     for file in (directory / "components" / "tokenizer").iterdir():
         shutil.copy(file, directory / MODEL)
@@ -163,18 +165,18 @@ def ask(model: Path, base: str, directory: Path, inputs: np.ndarray | None) -> A
     asked = questions(inputs)
     whole = directory / MODEL / WHOLE
     with isolated("transformers") as reloaded:
-        (found,) = reloaded(whole, [asked])
+        (answers,) = reloaded(whole, [asked])
     adapter = adapter_of(model)
     with isolated("transformers") as reloaded:
         if adapter and base:  # what was trained is both, and not what was made of them
-            with _with_base(adapter, base, model) as placed:
-                (right,) = reloaded(placed / ADAPTER, [asked])
+            with _with_base(adapter, base, model) as folder:
+                (expected,) = reloaded(folder / ADAPTER, [asked])
         else:
-            (right,) = reloaded(model / WHOLE, [asked])
+            (expected,) = reloaded(model / WHOLE, [asked])
     precision = str(language.config(model).get("dtype") or "float32")
     tolerance = TOLERANCES[".onnx"].get(precision, TOLERANCES[".onnx"]["bfloat16"])
     try:
-        difference = largest_difference(MODEL, found["logits"], right["logits"], tolerance)
+        difference = largest_difference(MODEL, answers["logits"], expected["logits"], tolerance)
     except StepFailed as error:
         raise Differs(str(error)) from None
-    return Answers(asked, found["answer"], difference)
+    return Answers(asked, answers["answer"], difference)

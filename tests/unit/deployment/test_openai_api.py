@@ -1,7 +1,6 @@
 """trireme/deployment/openai_api.py."""
 
 import json
-from pathlib import Path
 
 import pytest
 from mlflow.models import Model
@@ -12,18 +11,33 @@ from trireme.deployment.openai_api import NoAnswer, OpenAIApi
 from trireme.exporting.language import CHAT, COMPLETIONS
 
 
-def downloaded(name, **flavor):
-    described = Model(flavors={"transformers": flavor} if flavor else {"onnx": {}})
-    return DownloadedModel(ModelVersion(name, "1", "r", {}), Path("/none"), described)
+@pytest.fixture
+def downloaded(tmp_path):
+    """Makes a model with a whole folder of transformers."""
+    whole = tmp_path / "model"
+    whole.mkdir()
+    (whole / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    (whole / "tokenizer.json").write_text("{}")
+
+    def make(name, **flavor):
+        described = Model(flavors={"transformers": flavor} if flavor else {"onnx": {}})
+        return DownloadedModel(ModelVersion(name, "1", "r", {}), tmp_path, described)
+
+    return make
 
 
-def test_language_models_are_asked_so_and_no_others():
+def test_language_models_are_asked_so_and_no_others(downloaded):
     assert openai_api.of(downloaded("a", inference_task=CHAT)) == OpenAIApi(CHAT, "a")
     named = openai_api.of(downloaded("My model, 2nd", inference_task=COMPLETIONS))
     assert named == OpenAIApi(COMPLETIONS, "My-model-2nd")
     assert openai_api.of(downloaded("a", task="text-classification")) is None
     assert openai_api.of(downloaded("a", inference_task="llm/v1/embeddings")) is None
     assert openai_api.of(downloaded("a")) is None
+
+
+def test_a_chat_model_as_mlflow_saves_it_is_left_to_its_scoring_server(downloaded, tmp_path):
+    (tmp_path / "model" / "tokenizer.json").unlink()
+    assert openai_api.of(downloaded("a", inference_task=CHAT)) is None
 
 
 def test_a_request_of_ones_own_goes_there_as_it_is_but_for_the_name():
@@ -38,6 +52,10 @@ def test_a_request_of_ones_own_goes_there_as_it_is_but_for_the_name():
 def test_what_is_no_answer_is_said_to_be_none(answer):
     with pytest.raises(NoAnswer, match=r"^the server does not answer: "):
         OpenAIApi(CHAT, "a").words(answer)
+
+
+def test_a_model_that_says_nothing_has_answered():
+    assert OpenAIApi(CHAT, "a").words({"choices": [{"message": {"content": None}}]}) == ""
 
 
 @pytest.mark.parametrize("task", [CHAT, COMPLETIONS])

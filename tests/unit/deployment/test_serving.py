@@ -1,9 +1,11 @@
 """Which model is served, what it is asked, and what is refused before a server starts."""
 
 import json
+import os
 import re
 import shutil
 import socket
+from contextlib import closing
 
 import mlflow
 import numpy as np
@@ -23,6 +25,7 @@ from trireme.deployment.smoke_test import Expected
 from trireme.errors import InputError, TriremeError
 from trireme.exporting.language import CHAT
 from trireme.manifests import to_yaml
+from trireme.runner.local.ports import Ports
 from trireme.tracking import store as tracking_store
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
@@ -371,6 +374,34 @@ def test_a_model_as_a_deployment_with_a_service(golden):
     golden("serve-deployment.yaml", "---\n".join(map(to_yaml, rendered)))
     for manifest in rendered:
         assert through(f"V1{manifest['kind']}", manifest) == manifest
+
+
+VLLM = """#!/bin/sh
+echo "$@" $(ls) $VLLM_NO_USAGE_STATS >seen
+echo "$HF_TOKEN" no GPU >&2
+exit 3
+"""
+
+
+def test_vllm_is_taken_where_it_is_installed_for_this_machine_alone(tmp_path, monkeypatch):
+    (tmp_path / "vllm").write_text(VLLM)
+    (tmp_path / "vllm").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("TRIREME_HOME", str(tmp_path / "home"))
+    files, api = tmp_path / "files", OpenAIApi(CHAT, "animals")
+    files.mkdir()
+    with closing(Ports()) as ports:
+        port = ports.take()
+    with (
+        pytest.raises(ServingFailed, match="status 3") as failed,
+        serving.started(files, port, lambda line: None, api) as server,
+    ):
+        server.first_answer("{}")
+    assert failed.value.detail == " no GPU"
+    arguments = f"--served-model-name animals --host 127.0.0.1 --port {port} --allowed-origins []"
+    seen = (tmp_path / "served" / "seen").read_text()
+    assert seen == f"serve animals {arguments} animals 1\n"
 
 
 def test_a_language_model_on_a_cluster(golden):

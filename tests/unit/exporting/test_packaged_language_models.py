@@ -54,6 +54,31 @@ def test_an_adapter_alone_is_merged_and_answers_as_both_do(base, adapter, tmp_pa
         language.ask(base, "", tmp_path / "package", ASKED)
 
 
+def test_a_model_in_bfloat16_answers_in_it_as_its_server_will(adapter, base, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    half = tmp_path / "half"
+    AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16).save_pretrained(half)
+    AutoTokenizer.from_pretrained(base).save_pretrained(half)
+    packaged(adapter, half, tmp_path)
+    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "package" / "model", dtype="auto")
+    assert whole.dtype == torch.bfloat16
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "package" / "model")
+    answers = np.load(tmp_path / "package" / SAMPLE)["outputs"].tolist()
+    for asked, answer in zip(ASKED.tolist(), answers, strict=True):
+        inputs = tokenizer.apply_chat_template(
+            [{"role": "user", "content": asked}],
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt",
+        )
+        given = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        made = whole.generate(**given, do_sample=False, max_new_tokens=32)
+        said = made[0, inputs["input_ids"].shape[1] :]
+        assert tokenizer.decode(said, skip_special_tokens=True) == answer
+
+
 def test_a_model_that_was_merged_wrongly_is_refused(base, adapter, tmp_path):
     import shutil
 

@@ -17,12 +17,9 @@ LLAMA = {"architectures": ["LlamaForCausalLM"]}
         ({}, "it has no config.json, as save_pretrained leaves it"),
         ({"adapter_config.json": {}}, "it is an adapter alone, without its base model"),
         ({"config.json": LLAMA}, "it has no tokenizer, as tokenizer.json"),
-        ({"config.json": {"architectures": ["BertModel"]}}, "its config.json names the architectu"),
-        (
-            {"config.json": {"architectures": "Llama"}},
-            "its config.json names the architecture",
-        ),
-        ({"config.json": []}, "its config.json names the architecture of nothing"),
+        ({"config.json": {"architectures": ["BertModel"]}}, "its config.json names BertModel, whe"),
+        ({"config.json": {"architectures": "Llama"}}, "its config.json names no architecture, whe"),
+        ({"config.json": []}, "its config.json names no architecture, where ForCausalLM is needed"),
     ],
 )
 def test_a_folder_is_a_language_model_or_it_is_said_why_not(tmp_path, files, said):
