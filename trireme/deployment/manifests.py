@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from trireme.deployment.model_version import ModelVersion
 from trireme.deployment.openai_api import OpenAIApi
 from trireme.errors import InputError
-from trireme.exporting.language import MODEL as WHOLE
 from trireme.images import PYTORCH
+from trireme.models.language import MODEL as WHOLE
 from trireme.tracking.environment import SECRET
 from trireme.tracking.store import public
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from trireme.deployment.model_version import DownloadedModel
 from trireme.errors import TriremeError
-from trireme.exporting.answering import TOKENS
-from trireme.exporting.language import CHAT, COMPLETIONS, MODEL
 from trireme.models import language
+from trireme.models.language import CHAT, COMPLETIONS, MODEL
 
 SHOWN = 200  # characters of an answer that is none
 
@@ -43,6 +42,8 @@ class OpenAIApi(NamedTuple):
 
     def greedy(self, text: str) -> dict[str, Any]:
         """Returns a request for the answer with always the likeliest token."""
+        from trireme.exporting.answering import TOKENS  # with numpy, which plans do without
+
         messages = {"messages": [{"role": "user", "content": text}]}
         question = messages if self.task == CHAT else {"prompt": text}
         return self.request(question | {"max_tokens": TOKENS, "temperature": 0})

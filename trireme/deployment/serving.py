@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from trireme.deployment.openai_api import NoAnswer, OpenAIApi
 from trireme.errors import InputError, TriremeError, exit_in_words
-from trireme.exporting.language import MODEL
 from trireme.files.home import home, make_home, unwritable
+from trireme.models.language import MODEL
 from trireme.packages.install import of_model
 from trireme.runner.local.supervised import supervised
 

@@ -22,16 +22,11 @@ from trireme.exporting.agreement import TOLERANCES, largest_difference
 from trireme.exporting.answering import ADAPTER, TOKENS, WHOLE
 from trireme.exporting.isolated import isolated
 from trireme.models import language
+from trireme.models.language import CHAT, COMPLETIONS, MODEL
 from trireme.models.trained import NotLoadable
-
-CHAT, COMPLETIONS = "llm/v1/chat", "llm/v1/completions"
-"""MLflow's tasks: of a model that has a chat template, and of one that goes on with a text."""
 
 TASK = "text-generation"
 """What Hugging Face calls the task of these models."""
-
-MODEL = "model"
-"""The folder of the package that is a whole model of transformers."""
 
 PACKAGES = ("transformers", "torch", "accelerate")
 """What loads it, as far as it is here: what has no accelerate was made without."""

@@ -14,6 +14,13 @@ TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "voc
 """Files of which a tokenizer has one."""
 
 
+CHAT, COMPLETIONS = "llm/v1/chat", "llm/v1/completions"
+"""MLflow's tasks: of a model that has a chat template, and of one that goes on with a text."""
+
+MODEL = "model"
+"""The folder of a packaged model that is a whole model of transformers."""
+
+
 def config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """Returns what a file of JSON says; nothing where there is no such file."""
     try:

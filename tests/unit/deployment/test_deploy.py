@@ -21,8 +21,8 @@ from trireme.deployment.scoring_client import ChatClient, OpenInferenceClient, S
 from trireme.deployment.serving import ServingFailed
 from trireme.deployment.smoke_test import Expected, compare
 from trireme.errors import InputError
-from trireme.exporting.language import CHAT, COMPLETIONS
 from trireme.kubernetes.connection import Cluster
+from trireme.models.language import CHAT, COMPLETIONS
 
 MODEL = ModelVersion("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)

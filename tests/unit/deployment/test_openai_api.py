@@ -8,7 +8,7 @@ from mlflow.models import Model
 from trireme.deployment import openai_api
 from trireme.deployment.model_version import DownloadedModel, ModelVersion
 from trireme.deployment.openai_api import NoAnswer, OpenAIApi
-from trireme.exporting.language import CHAT, COMPLETIONS
+from trireme.models.language import CHAT, COMPLETIONS
 
 
 @pytest.fixture

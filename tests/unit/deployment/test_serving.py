@@ -23,8 +23,8 @@ from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.serving import ServingFailed
 from trireme.deployment.smoke_test import Expected
 from trireme.errors import InputError, TriremeError
-from trireme.exporting.language import CHAT
 from trireme.manifests import to_yaml
+from trireme.models.language import CHAT
 from trireme.runner.local.ports import Ports
 from trireme.tracking import store as tracking_store
 
