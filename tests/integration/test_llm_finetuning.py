@@ -298,10 +298,10 @@ def test_a_base_model_that_is_none_is_one_sentence(places, tmp_path, refusal):
 
 def test_texts_that_are_cut_are_told(places, tmp_path):
     folders = {name: tmp_path / name for name in ("CHECKPOINT", "MODEL")}
-    options = ["--steps", "1", "--max-length", "8"]
+    options = ["--steps", "1", "--max-length", "11"]
     done = ended(TRAINER, *options, BASE_MODEL=places / "base", DATA=places / "data", **folders)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "note: 90 of 90 texts have more than 8 tokens, up to " in done.stdout
+    assert "note: 90 of 90 texts have more than 11 tokens, up to " in done.stdout
 
 
 def test_blank_lines_do_not_count_as_texts(places, tmp_path):
