@@ -85,10 +85,11 @@ def test_a_job_that_another_one_takes_the_place_of_goes_on_later(
     cluster, server, launched, player, queued
 ):
     server.plurals["workloads"] = "Workload"
-    queued["spec"]["runPolicy"]["suspend"] = False
+    server.queued.add("pytorchjobs")
     queued["metadata"]["annotations"] = {RETRIES: "0"}
     run = launched(queued, starting=60)
     job = player.wait_for(queued)
+    suspend(cluster, False)
     before = [player.pod(job, "master"), player.pod(job, "worker")]
     for pod in before:
         player.run(pod)

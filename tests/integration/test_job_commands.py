@@ -182,5 +182,6 @@ def test_the_documented_job_renders_and_has_no_unknown_field(trireme, request):
     documented = request.config.rootpath / "docs" / "job.yaml"
     rendered = trireme.run("job", "render", str(documented))
     assert rendered.returncode == 0, rendered.stderr
-    replicas = yaml.safe_load(rendered.stdout)["spec"]["pytorchReplicaSpecs"]
-    assert {role: spec["replicas"] for role, spec in replicas.items()} == {"Master": 1, "Worker": 3}
+    runtime, _ = yaml.safe_load_all(rendered.stdout)
+    roles = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    assert {role["name"]: role["replicas"] for role in roles} == {"master": 1, "worker": 3}
