@@ -72,6 +72,7 @@ class _Conversion:
     def __init__(self, job: Mapping[str, Any], framework: Framework, gang: str) -> None:
         self._job, self._framework, self._gang = job, framework, gang
         self._remarks: list[str] = []
+        self._name = (job.get("metadata") or {}).get("name")
         self._spec = _mapping(job, "spec", "")
         # In kubeflow.org/v1 an MPIJob had it one level above.
         self._policy = _only(self._spec, "cleanPodPolicy") | _mapping(self._spec, _POLICY, "spec.")
@@ -127,11 +128,10 @@ class _Conversion:
 
     def _described(self) -> TrainingJob:
         """Returns what a TrainJob's policies are made from; the pods are the job's own."""
-        name = _metadata(self._job, named=True).get("name")
-        if not name:
+        if not self._name:
             raise InputError("metadata.name: is missing; the names of pods are made from it")
         fields: dict[str, Any] = {
-            "name": name,
+            "name": self._name,
             "framework": self._framework.name,
             "image": _ANY,
             "command": [_ANY],
@@ -241,7 +241,7 @@ class _Conversion:
         container = self._main(spec["containers"])
         container["name"] = TRAINJOB.container
         own = list(container.get("env") or [])
-        told = [*self._told(described, role, container)]
+        told = [*self._told(described, role)]
         names = {entry["name"] for entry in told}
         env = [entry for entry in own if entry["name"] not in names] + told
         if env:
@@ -254,9 +254,7 @@ class _Conversion:
         named = [each for each in containers if each["name"] == self._framework.kind.container]
         return next(iter(named), containers[0])
 
-    def _told(
-        self, described: TrainingJob, role: Role, container: Mapping[str, Any]
-    ) -> Iterator[dict[str, Any]]:
+    def _told(self, described: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
         """Yields the variables that the operator would have given a container."""
         elastic = self._spec.get("elasticPolicy") or {}
         changes = {name: elastic.get(field) for field, name in _ELASTIC.items()}
@@ -348,18 +346,17 @@ class _Conversion:
             )
         for role, replicas in self._replicas.items():
             text = str(replicas["template"]["spec"])
-            name = _metadata(self._job, named=True)["name"]
             for other in self._replicas:
-                old = f"{name}-{other}-"
+                old = f"{self._name}-{other}-"
                 if old in text:
                     self._remark(
                         f"the {role} names {old}0 or the like itself, a Service that a TrainJob "
-                        f"has not: its pods are {name}-{other}-0-0.{name} and so on"
+                        f"has not: its pods are {self._name}-{other}-0-0.{self._name} and so on"
                     )
 
 
-def _metadata(job: Mapping[str, Any], *, named: bool = False) -> dict[str, Any]:
-    """Returns what a person has written of a job's metadata."""
+def _metadata(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a person has written of a job's metadata, but for its name."""
     metadata = dict(job.get("metadata") or {})
     labels = {
         name: value
@@ -371,7 +368,7 @@ def _metadata(job: Mapping[str, Any], *, named: bool = False) -> dict[str, Any]:
         for name, value in (metadata.get("annotations") or {}).items()
         if not name.startswith(("kubectl.kubernetes.io/", "trireme.dev/"))
     }
-    kept = _only(metadata, "namespace", *(["name"] if named else []))
+    kept = _only(metadata, "namespace")
     kept |= {"labels": labels} if labels else {}
     return kept | ({"annotations": annotations} if annotations else {})
 
