@@ -147,8 +147,8 @@ class Version:
 
     def show(self, pipeline: str, console: "Console") -> None:
         """Shows what has become of a pipeline that was to be there."""
-        what = "uploaded" if self.is_new else "is there already, unchanged"
-        console.heading(f"{pipeline} {what}")
+        outcome = "uploaded" if self.is_new else "is there already, unchanged"
+        console.heading(f"{pipeline} {outcome}")
         console.facts(self.facts)
 
 
@@ -276,10 +276,10 @@ class Target(Generic[R]):
 
     def what_helps(self, run: R, steps: Sequence[Step]) -> dict[str, str]:
         """Returns the commands for a run that has failed: its first failed step's log, resume."""
-        which = f"{run.key} {self.reached_by()}".rstrip()
+        args = f"{run.key} {self.reached_by()}".rstrip()
         failed = [step.name for step in steps if step.state == "FAILED"]
-        found = {"Logs": f"trireme logs {which} --step {failed[0]}"} if failed else {}
-        return found if run.state == "FINISHED" else found | {"Resume": f"trireme resume {which}"}
+        hints = {"Logs": f"trireme logs {args} --step {failed[0]}"} if failed else {}
+        return hints if run.state == "FINISHED" else hints | {"Resume": f"trireme resume {args}"}
 
     def error(self, run: R) -> TriremeError | None:
         """Returns why a run that has ended has not done what it should; None if it has."""
@@ -361,5 +361,5 @@ class Target(Generic[R]):
         """Returns what is found besides when a cluster is asked whether a run would work."""
         return []
 
-    def _cannot(self, what: str) -> InputError:
-        return InputError(f"--target {self.name}: {self.title} does not {what}")
+    def _cannot(self, action: str) -> InputError:
+        return InputError(f"--target {self.name}: {self.title} does not {action}")

@@ -56,30 +56,30 @@ def compare(target: Target[Any], names: Sequence[str]) -> Comparison:
         )
     store.use()
     try:
-        found = [_find(target, name) for name in names]
-        _refuse_twice(names, [run.info.run_id for run in found])
-        read = [reading.read(run) for run in found]
+        runs = [_find(target, name) for name in names]
+        _refuse_twice(names, [run.info.run_id for run in runs])
+        read = [reading.read(run) for run in runs]
     except client.refusal as error:
         raise TriremeError(f"MLflow refuses: {store.reason_of(error)}") from None
-    return comparison.compare([run for run, _ in read], [why for _, why in read if why])
+    return comparison.compare([run for run, _ in read], [reason for _, reason in read if reason])
 
 
 def _refuse_twice(names: Sequence[str], ids: Sequence[str]) -> None:
-    for number, each in enumerate(ids):
-        if (first := ids.index(each)) < number:
+    for number, run_id in enumerate(ids):
+        if (first := ids.index(run_id)) < number:
             also = "" if names[first] == names[number] else f", also as {names[number]!r}"
             raise InputError(f"RUN {names[first]!r}: is given twice{also}")
 
 
 def _find(target: Target[Any], name: str) -> "Run":
     """Returns the record of a run that is known to a place, or to MLflow alone."""
-    wanted, created, unknown = name, None, None
+    key, created, unknown = name, None, None
     try:
         run = target.find(meant(target, name))
-        wanted, created = run.name, run.created
+        key, created = run.name, run.created
     except InputError as error:
         unknown = error
-    if recorded := of_mlflow.find(wanted, created):
+    if recorded := of_mlflow.find(key, created):
         return recorded
     raise unknown or InputError(
         f"RUN {name!r}: MLflow at {store.public(store.uri())} has no record of it; runs that are "

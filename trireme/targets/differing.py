@@ -10,8 +10,8 @@ from trireme.tracking import arguments
 def parameters(runs: Sequence[Run]) -> list[dict[str, str]]:
     """Returns for each run those of its parameters that not all runs of its pipeline share."""
     alike: dict[str, list[dict[str, str]]] = defaultdict(list)
-    given = [arguments.each(run.parameters) for run in runs]
-    for run, values in zip(runs, given, strict=True):
+    parameters_of_runs = [arguments.each(run.parameters) for run in runs]
+    for run, values in zip(runs, parameters_of_runs, strict=True):
         if values:
             alike[run.pipeline].append(values)
     differ = {pipeline: _differing(several) for pipeline, several in alike.items()}
@@ -21,20 +21,20 @@ def parameters(runs: Sequence[Run]) -> list[dict[str, str]]:
             for name in differ.get(run.pipeline, ())
             if values.get(name, "") not in arguments.EMPTY
         }
-        for run, values in zip(runs, given, strict=True)
+        for run, values in zip(runs, parameters_of_runs, strict=True)
     ]
 
 
 def _differing(several: Sequence[dict[str, str]]) -> list[str]:
     """Returns the names of what differs, arguments of the program first."""
     values: dict[str, set[str]] = defaultdict(set)
-    for each in several:
-        for name, value in each.items():
+    for values_of_run in several:
+        for name, value in values_of_run.items():
             values[name].add(value)
-    found = []
-    for name, those in values.items():
+    names = []
+    for name, different in values.items():
         # A parameter may be younger than a run; what is in one may be left out.
-        is_left_out = "." in name and any(name not in each for each in several)
-        if len(those) > 1 or is_left_out:
-            found.append(name)
-    return sorted(found, key=lambda name: not name.startswith(arguments.PREFIX))
+        is_left_out = "." in name and any(name not in values_of_run for values_of_run in several)
+        if len(different) > 1 or is_left_out:
+            names.append(name)
+    return sorted(names, key=lambda name: not name.startswith(arguments.PREFIX))

@@ -42,15 +42,15 @@ def explain(target: Target[Any], name: str) -> Explanation:
     return _run(target, run)
 
 
-def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
+def write_bundle(target: Target[Any], explanation: Explanation, file: Path) -> None:
     """Writes the bundle of what was explained."""
-    if told.of == "job":
+    if explanation.of == "job":
         if target.is_here:
-            jobs.bundle_here(told, jobs_home(), file)
+            jobs.bundle_here(explanation, jobs_home(), file)
         else:
-            jobs.bundle_there(told, target.cluster(), file)
+            jobs.bundle_there(explanation, target.cluster(), file)
         return
-    run = target.find(meant(target, told.id or told.name))
+    run = target.find(meant(target, explanation.id or explanation.name))
     steps = run.workspace / "steps" if run.workspace else Path("nowhere")
 
     def in_steps(name: str) -> dict[str, Path]:
@@ -62,7 +62,7 @@ def write_bundle(target: Target[Any], told: Explanation, file: Path) -> None:
     jobs_of_steps = in_steps(of_workspace.JOB).items()
     manifests = {name: of_workspace.manifest(path) for name, path in jobs_of_steps}
     files = in_steps(timeline.NAME) | in_steps(preflight.NAME)
-    bundle.write(told, file, logs, files, manifests, run.parameters)
+    bundle.write(explanation, file, logs, files, manifests, run.parameters)
 
 
 def _job(target: Target[Any], name: str) -> Explanation:
@@ -89,8 +89,8 @@ def _run(target: Target[Any], run: Run) -> Explanation:
         remedies.append(Remedy(what=rule.remedy, command=""))
         resume = status.next.get("Resume", "")
         remedies += [Remedy(what="Go on", command=resume)] if resume and rule.goes_on else []
-    others = {what: each for what, each in status.next.items() if what != "Resume"}
-    remedies += [Remedy(what=what, command=each) for what, each in others.items()]
+    others = {what: command for what, command in status.next.items() if what != "Resume"}
+    remedies += [Remedy(what=what, command=command) for what, command in others.items()]
     if not remedies:
         command = f"trireme logs {run.key} {target.reached_by()}".rstrip()
         remedies.append(Remedy(what="Logs", command=command))
@@ -121,10 +121,10 @@ def _picture(target: Target[Any], run: Run) -> tuple[Picture, list[str]]:
     if run.workspace and run.workspace.is_dir():
         return of_workspace.picture(run.name, run.workspace, run.state), []
     try:
-        found = picturing.picture(target, run.key)
+        picture = picturing.picture(target, run.key)
     except TriremeError as error:
         return Picture(run.name, run.created, run.state), [f"its records: {first_line(error)}"]
-    return found, list(found.notes)
+    return picture, list(picture.notes)
 
 
 def _training_job(target: "Remote[Any]", run: Run, notes: list[str]) -> JobStatus | None:
@@ -158,8 +158,8 @@ def _attempts(run: Run) -> list[Tried]:
     began = run.attempts
     if len(began) < 2:
         return []
-    resumed = [Tried(what="run", began=moment(each), seconds=None, result="") for each in began]
-    return [replace(each, result="it was resumed later") for each in resumed[:-1]] + resumed[-1:]
+    resumed = [Tried(what="run", began=moment(start), seconds=None, result="") for start in began]
+    return [replace(start, result="it was resumed later") for start in resumed[:-1]] + resumed[-1:]
 
 
 def _tried(trained: list[StepPicture]) -> list[Tried]:
@@ -175,21 +175,21 @@ def _tried(trained: list[StepPicture]) -> list[Tried]:
 def _waits(status: RunStatus, job: JobStatus | None) -> list[Wait]:
     if status.has_ended:
         return []
-    steps = [each for each in status.steps if each.state == "pending" and each.result]
-    found = [Wait(what=each.name, reason=each.result) for each in steps]
-    found += jobs.waits(job) if job else []
-    whole = status.message if status.state == "pending" else ""
-    return found or ([Wait(what="", reason=whole)] if whole else [])
+    steps = [step for step in status.steps if step.state == "pending" and step.result]
+    waits = [Wait(what=step.name, reason=step.result) for step in steps]
+    waits += jobs.waits(job) if job else []
+    message = status.message if status.state == "pending" else ""
+    return waits or ([Wait(what="", reason=message)] if message else [])
 
 
 def _evidence(picture: Picture, trained: list[StepPicture]) -> list[Evidence]:
     hang = picture.tags.get(HANG, "")
-    found = [Evidence(what="hang", about="", sentence=hang)] if hang else []
-    return found + [each for step in trained for each in training.evidence(step)]
+    evidence = [Evidence(what="hang", about="", sentence=hang)] if hang else []
+    return evidence + [item for step in trained for item in training.evidence(step)]
 
 
-def _summary(status: RunStatus, why: str) -> str:
+def _summary(status: RunStatus, reason: str) -> str:
     at = next((step.name for step in status.steps if step.state == "FAILED"), "")
-    begun = f"run {status.name} is {status.state}{f' at {at}' if at else ''}"
-    words = f"{begun}, after {status.seconds:.0f} s"
-    return f"{words}: {why}" if why else words
+    summary = f"run {status.name} is {status.state}{f' at {at}' if at else ''}"
+    words = f"{summary}, after {status.seconds:.0f} s"
+    return f"{words}: {reason}" if reason else words

@@ -80,7 +80,7 @@ def run(
     Raises:
         InputError: Something that was given cannot work; nothing has been made then.
     """
-    place = _opened(target, more)
+    opened = _opened(target, more)
     clustered: dict[str, Any] = {
         "dataset_claims": dataset_claims,
         "cache_claim": cache_claim,
@@ -88,7 +88,7 @@ def run(
         "storage_class": storage_class,
         "shape": Path(shape) if shape else None,
     }
-    if place.is_here and any(clustered.values()):
+    if opened.is_here and any(clustered.values()):
         raise InputError(
             "dataset_claims, cache_claim, images, storage_class and shape need target "
             + " or ".join(map(repr, registry.CLUSTERS))
@@ -96,15 +96,15 @@ def run(
     variables = {"env": dict(env or {}), "secret_env": dict(secret_env or {})}
     job = {name: value for name, value in variables.items() if value}
     chosen, values = asked(pipeline, parallelism=parallelism, **clustered)
-    given = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
-    connect = None if place.is_here else place.cluster
-    values |= chosen.accept(program.named(os.fspath(data)) | given, connect)
-    chosen, arguments = ready(chosen, chosen.with_job(values, job), place)
-    started, note = place.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
+    passed = {name: _plain(value) for name, value in {**more, **(parameters or {})}.items()}
+    connect = None if opened.is_here else opened.cluster
+    values |= chosen.accept(program.named(os.fspath(data)) | passed, connect)
+    chosen, arguments = ready(chosen, chosen.with_job(values, job), opened)
+    started, note = opened.start(chosen, arguments, chosen.name_of_a_run(), Console(io.StringIO()))
     if note:
         say(f"note: {note}")
-    record = os.environ.get("MLFLOW_RUN_ID", "") if place.is_here else ""
-    return RunHandle(place, started, chosen.graph.step_names, record)
+    record = os.environ.get("MLFLOW_RUN_ID", "") if opened.is_here else ""
+    return RunHandle(opened, started, chosen.graph.step_names, record)
 
 
 @extras.explained()
@@ -115,9 +115,9 @@ def runs(target: str = "local", **options: Any) -> "Runs":
         target: local, kfp or argo.
         options: Options of the target, such as ``namespace``.
     """
-    place = _opened(target, options)
+    opened = _opened(target, options)
     _refuse(target, options)
-    return Runs(place, place.latest())
+    return Runs(opened, opened.latest())
 
 
 @extras.explained()
@@ -133,25 +133,27 @@ def get(name: str = LATEST, target: str = "local", **options: Any) -> "RunHandle
     Raises:
         InputError: There is none.
     """
-    place = _opened(target, options)
+    opened = _opened(target, options)
     _refuse(target, options)
-    return RunHandle(place, place.find(meant(place, name)))
+    return RunHandle(opened, opened.find(meant(opened, name)))
 
 
 def _opened(target: str, options: dict[str, Any]) -> Target[Any]:
     """Opens a target with those of its options that are among some, which are taken out."""
     entry = registry.entry(target)
-    own = {each.name: options.pop(each.name) for each in entry.options if each.name in options}
-    place = registry.open(target, own)
-    place.stays = True
-    return place
+    own = {
+        option.name: options.pop(option.name) for option in entry.options if option.name in options
+    }
+    opened = registry.open(target, own)
+    opened.stays = True
+    return opened
 
 
 def _refuse(target: str, options: Mapping[str, Any]) -> None:
     """Refuses what is no option of a target."""
     if options:
-        known = ", ".join(each.name for each in registry.entry(target).options) or "none"
-        raise InputError(f"{next(iter(options))}: target {target!r} has the options {known}")
+        names = ", ".join(option.name for option in registry.entry(target).options) or "none"
+        raise InputError(f"{next(iter(options))}: target {target!r} has the options {names}")
 
 
 class RunHandle:
@@ -163,7 +165,7 @@ class RunHandle:
     """
 
     def __init__(
-        self, target: Target[Any], found: base.Run, steps: Sequence[str] = (), record: str = ""
+        self, target: Target[Any], base_run: base.Run, steps: Sequence[str] = (), record: str = ""
     ) -> None:
         """Holds a run.
 
@@ -171,9 +173,9 @@ class RunHandle:
             steps: All steps of its pipeline, as far as they are known.
             record: Its id in MLflow, if that is known.
         """
-        self.name = found.name
+        self.name = base_run.name
         self.tracking_uri = store.uri()
-        self._target, self._key, self._names, self._record = target, found.key, steps, record
+        self._target, self._key, self._names, self._record = target, base_run.key, steps, record
         self._one_at_a_time = threading.Lock()
         self._live: threading.Thread | None = None
 
@@ -190,8 +192,8 @@ class RunHandle:
     @property
     def metrics(self) -> dict[str, float]:
         """What MLflow has measured of the whole run; empty before it has anything."""
-        found = self._in_mlflow()
-        return dict(found.data.metrics) if found else {}
+        recorded = self._in_mlflow()
+        return dict(recorded.data.metrics) if recorded else {}
 
     @property
     def history(self) -> "pd.DataFrame":
@@ -201,10 +203,10 @@ class RunHandle:
         """
         from trireme.tracking import history
 
-        whole = self._in_mlflow()
-        if whole is None:
+        recorded = self._in_mlflow()
+        if recorded is None:
             raise InputError(f"MLflow at {store.public(self.tracking_uri)} has no run {self.name}")
-        return history.of(self._client(), whole)
+        return history.of(self._client(), recorded)
 
     @property
     def model(self) -> str:
@@ -213,11 +215,11 @@ class RunHandle:
         MLflow takes either, and the second may be a folder of this machine; empty before there is
         a model.
         """
-        found, place = self._in_mlflow(), self._look()[0].workspace
-        tags = found.data.tags if found else {}
+        recorded, workspace = self._in_mlflow(), self._look()[0].workspace
+        tags = recorded.data.tags if recorded else {}
         if "model.version" in tags:
             return f"models:/{tags['model']}/{tags['model.version']}"
-        for folder in (place / "exported", place / "model") if place else ():
+        for folder in (workspace / "exported", workspace / "model") if workspace else ():
             if folder.exists():
                 return str(folder)
         return f"runs:/{tags[TRAINING]}/model" if TRAINING in tags else ""
@@ -230,15 +232,15 @@ class RunHandle:
 
         with self._one_at_a_time, _mlflow_as_it_was():
             picture = picturing.picture(self._target, self._key)
-        picture.links = {what: at for what, at in picture.links.items() if "://" in at}
+        picture.links = {what: url for what, url in picture.links.items() if "://" in url}
         picture.close()
         return Report(page.render(picture, is_framed=True))
 
     @property
     def model_report(self) -> "Report":
         """The report on the model, which Jupyter shows."""
-        place = self._look()[0].workspace
-        file = place / REPORT if place else self._downloaded_report()
+        workspace = self._look()[0].workspace
+        file = workspace / REPORT if workspace else self._downloaded_report()
         if not file or not file.exists():
             raise InputError(f"run {self.name} has no report; evaluate, one of its steps, makes it")
         return Report(file.read_text())
@@ -292,8 +294,8 @@ class RunHandle:
 
     def _repr_html_(self) -> str:
         run, steps = self._look()
-        begun = {step.name for step in steps} | {step.loop for step in steps}
-        rows = [*steps, *(Step(name) for name in self._names if name not in begun)]
+        started = {step.name for step in steps} | {step.loop for step in steps}
+        rows = [*steps, *(Step(name) for name in self._names if name not in started)]
         cells = [
             (step.name, step.state, f"{step.seconds:.0f} s" if step.seconds else "", step.result)
             for step in rows
@@ -308,18 +310,18 @@ class RunHandle:
     def _show(self) -> None:
         """Shows the table of steps, in a notebook live."""
         notebook = import_module("IPython.display")  # the notebook's own
-        shown = notebook.display(notebook.HTML(self._repr_html_()), display_id=True)
+        display = notebook.display(notebook.HTML(self._repr_html_()), display_id=True)
 
         def update() -> None:
             with suppress(TriremeError):  # what is shown stays
                 while True:
                     is_over = self.status in OVER
-                    shown.update(notebook.HTML(self._repr_html_()))
+                    display.update(notebook.HTML(self._repr_html_()))
                     if is_over:
                         return
                     time.sleep(self._pause)
 
-        if shown is not None:
+        if display is not None:
             self._live = threading.Thread(target=update, daemon=True)
             self._live.start()
 
@@ -352,38 +354,40 @@ class RunHandle:
         client = self._client()
         if self._record:
             return client.get_run(self._record)
-        experiments = [each.experiment_id for each in every(client.search_experiments)]
-        found = client.search_runs(experiments, f"attributes.run_name = '{self.name}'")
-        whole = next((each for each in found if "mlflow.parentRunId" not in each.data.tags), None)
-        if whole:
-            self._record = whole.info.run_id
+        experiments = [experiment.experiment_id for experiment in every(client.search_experiments)]
+        records = client.search_runs(experiments, f"attributes.run_name = '{self.name}'")
+        recorded = next(
+            (record for record in records if "mlflow.parentRunId" not in record.data.tags), None
+        )
+        if recorded:
+            self._record = recorded.info.run_id
         elif not self._target.is_here and self.status in OVER:
             raise InputError(
                 f"MLflow at {store.public(self.tracking_uri)} has no run {self.name}; set "
                 "MLFLOW_TRACKING_URI to the server that has it before the run is started"
             )
-        return whole
+        return recorded
 
     def _downloaded_report(self) -> Path | None:
         """Returns the report of a run on a cluster, which MLflow has with one of its steps."""
-        whole = self._in_mlflow()
-        client, above = self._client(), [whole] if whole else []
+        recorded = self._in_mlflow()
+        client, above = self._client(), [recorded] if recorded else []
         while above:  # Kubeflow's plugin opens runs for conditions, too
             nested = f"tags.`mlflow.parentRunId` = '{above.pop().info.run_id}'"
-            for each in client.search_runs([whole.info.experiment_id], nested):
-                above.append(each)
-                if any(file.path == REPORT for file in client.list_artifacts(each.info.run_id)):
+            for child in client.search_runs([recorded.info.experiment_id], nested):
+                above.append(child)
+                if any(file.path == REPORT for file in client.list_artifacts(child.info.run_id)):
                     folder = tempfile.mkdtemp(prefix="trireme-")
-                    return Path(client.download_artifacts(each.info.run_id, REPORT, folder))
+                    return Path(client.download_artifacts(child.info.run_id, REPORT, folder))
         return None
 
 
 class Runs(list[RunHandle]):
     """Runs as a list, which is shown as a table of what they were when they were asked for."""
 
-    def __init__(self, target: Target[Any], found: Sequence[base.Run]) -> None:
-        super().__init__(RunHandle(target, each) for each in found)
-        self._table = listing.rows(listing.run_list(target, found).runs)
+    def __init__(self, target: Target[Any], base_runs: Sequence[base.Run]) -> None:
+        super().__init__(RunHandle(target, base_run) for base_run in base_runs)
+        self._table = listing.rows(listing.run_list(target, base_runs).runs)
 
     def __repr__(self) -> str:
         return "\n".join(lines(*self._table)) or "no runs"
@@ -416,18 +420,18 @@ def _mlflow_as_it_was() -> Iterator[None]:
         import mlflow
 
     loggers = [logging.getLogger(name) for name in ("alembic", "mlflow")]
-    levels = [each.level for each in loggers]
+    levels = [logger.level for logger in loggers]
     with patch.dict(os.environ):
-        named = os.environ.pop("MLFLOW_TRACKING_URI", None)  # else that counts as set by a call
-        called = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
-        if named is not None:
-            os.environ["MLFLOW_TRACKING_URI"] = named
+        uri = os.environ.pop("MLFLOW_TRACKING_URI", None)  # else that counts as set by a call
+        current = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+        if uri is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = uri
         try:
             yield
         finally:
-            mlflow.set_tracking_uri(called)
-            for each, level in zip(loggers, levels, strict=True):
-                each.setLevel(level)
+            mlflow.set_tracking_uri(current)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -44,8 +44,8 @@ def rows(runs: Sequence[ListedRun]) -> tuple[list[str], list[list[str]]]:
         "PARAMETERS": [_cut(run.parameters) for run in runs],
         "RESULT": [shorten(run.result, WIDTH, placeholder=" …") for run in runs],
     }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
+    filled = {name: cells for name, cells in columns.items() if any(cells)}
+    return list(filled), [list(row) for row in zip(*filled.values(), strict=True)]
 
 
 def _cut(parameters: dict[str, str]) -> str:

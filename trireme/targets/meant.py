@@ -35,12 +35,12 @@ def meant(target: Target[Any], word: str) -> str:
         runs = target.latest()
     else:
         return word
-    found = [run for run in runs if run.name.startswith(word) or run.id.startswith(word)]
-    if len(found) > 1:
-        names = ", ".join(run.name for run in found[:FEW])
-        more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-        raise InputError(f"{word!r} is the beginning of {len(found)} runs: {names}{more}")
-    return str(found[0].key) if found else word
+    matches = [run for run in runs if run.name.startswith(word) or run.id.startswith(word)]
+    if len(matches) > 1:
+        names = ", ".join(run.name for run in matches[:FEW])
+        more = f" and {len(matches) - FEW} more" if len(matches) > FEW else ""
+        raise InputError(f"{word!r} is the beginning of {len(matches)} runs: {names}{more}")
+    return str(matches[0].key) if matches else word
 
 
 def _of_model(word: str) -> str:

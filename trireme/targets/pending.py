@@ -36,36 +36,36 @@ def of_workflow(status: Mapping[str, Any], created: float) -> dict[str, str]:
     return {} if status.get("phase") or is_new else {RUN: NOT_HANDLED}
 
 
-def of_pods(cluster: Cluster, named: list[Named]) -> dict[str, str]:
+def of_pods(cluster: Cluster, pods_by_name: list[Named]) -> dict[str, str]:
     """Returns why pods do not start, by their steps."""
-    found, silent = {}, []
-    for name, pod in named:
+    reasons, silent = {}, []
+    for name, pod in pods_by_name:
         if pods.is_over(pod) or "deletionTimestamp" in pod["metadata"]:
             continue
         if reason := pods.waiting_reason(pod):
-            found[name] = reason
+            reasons[name] = reason
         elif _is_late(pod):
             silent.append((name, pod))
     warnings = _warnings(cluster, [pod for _, pod in silent])
-    told = {name: warnings.get(pod["metadata"]["uid"], "") for name, pod in silent}
-    return found | {name: warning for name, warning in told.items() if warning}
+    late_warnings = {name: warnings.get(pod["metadata"]["uid"], "") for name, pod in silent}
+    return reasons | {name: warning for name, warning in late_warnings.items() if warning}
 
 
-def of_failed(cluster: Cluster, named: list[Named], known: dict[str, str]) -> dict[str, str]:
+def of_failed(cluster: Cluster, drivers: list[Named], fatal: dict[str, str]) -> dict[str, str]:
     """Returns how drivers of Kubeflow Pipelines have failed, by their tasks.
 
     Args:
         known: What they have died of, by the ids of their pods, as far as their logs are read.
     """
-    found = {}
-    for name, pod in named:
+    failures = {}
+    for name, pod in drivers:
         if failure := pods.failure(pod, CONTAINER):
             uid = pod["metadata"]["uid"]
-            if uid not in known:
-                known[uid] = _fatal(cluster, pod)
-            why = f": {known[uid]}" if known[uid] else ""
-            found[name] = f"its driver {failure.words}{why}"
-    return found
+            if uid not in fatal:
+                fatal[uid] = _fatal(cluster, pod)
+            reason = f": {fatal[uid]}" if fatal[uid] else ""
+            failures[name] = f"its driver {failure.words}{reason}"
+    return failures
 
 
 def _is_late(pod: dict[str, Any]) -> bool:
@@ -99,11 +99,11 @@ def _time(event: dict[str, Any]) -> str:
 
 def _fatal(cluster: Cluster, pod: dict[str, Any]) -> str:
     """Returns what a driver of Kubeflow Pipelines has died of, by its log."""
-    found: list[str] = []
+    fatal_lines: list[str] = []
 
     def look(line: str) -> None:
         if words := _FATAL.match(line):
-            found.append(words["words"].strip()[:WIDTH])
+            fatal_lines.append(words["words"].strip()[:WIDTH])
 
     PodLog(cluster, pod, CONTAINER, look, lambda: None, Stop(), follow=False).run()
-    return found[0] if found else ""
+    return fatal_lines[0] if fatal_lines else ""

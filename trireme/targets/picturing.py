@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def picture(target: "Target[Any]", name: str) -> Picture:
     """Returns all that is known of a run: to where it runs, to MLflow, and to this machine."""
     try:
-        found = target.find(name)
+        run = target.find(name)
     except InputError:
-        if target.is_here and (drawn := _of_mlflow_alone(name)):
-            return drawn  # of another machine or a cluster, or pruned
+        if target.is_here and (drawing := _of_mlflow_alone(name)):
+            return drawing  # of another machine or a cluster, or pruned
         raise
-    drawn = Picture(found.name, time.time(), found.state, found.created, message=found.message)
-    if not drawn.is_under_way:
-        drawn.ended = found.ended_at
-        error = target.error(found)
-        drawn.message = str(error) if error else ""
+    drawing = Picture(run.name, time.time(), run.state, run.created, message=run.message)
+    if not drawing.is_under_way:
+        drawing.ended = run.ended_at
+        error = target.error(run)
+        drawing.message = str(error) if error else ""
     pictures = [
         StepPicture(
             step.name,
@@ -38,34 +38,34 @@ def picture(target: "Target[Any]", name: str) -> Picture:
             ended=step.began + step.seconds if step.began and step.has_ended else None,
             result=step.result,
         )
-        for step in target.told(found)
+        for step in target.told(run)
     ]
     trials = [step for step in pictures if not target.is_here and _is_trial(step)]
-    drawn.add(step for step in pictures if step not in trials)
-    _add_mlflow(target, found, drawn)
-    _add_trials(drawn, trials)
-    if found.workspace and found.workspace.is_dir():
-        tags, metrics = of_workspace.whole(found.workspace)
-        drawn.tags, drawn.metrics = tags | drawn.tags, metrics | drawn.metrics
-        drawn.add(of_workspace.read(found.workspace))
-        if (file := found.workspace.resolve() / REPORT).exists():
-            elsewhere = {what: at for what, at in drawn.links.items() if what.startswith("MLflow")}
-            drawn.links = {MODEL: str(file)} | elsewhere
-    if given := target.given(found):
-        describe_given(drawn, *given)
+    drawing.add(step for step in pictures if step not in trials)
+    _add_mlflow(target, run, drawing)
+    _add_trials(drawing, trials)
+    if run.workspace and run.workspace.is_dir():
+        tags, metrics = of_workspace.whole(run.workspace)
+        drawing.tags, drawing.metrics = tags | drawing.tags, metrics | drawing.metrics
+        drawing.add(of_workspace.read(run.workspace))
+        if (file := run.workspace.resolve() / REPORT).exists():
+            links = {what: url for what, url in drawing.links.items() if what.startswith("MLflow")}
+            drawing.links = {MODEL: str(file)} | links
+    if inputs := target.given(run):
+        describe_given(drawing, *inputs)
     else:
-        _add_defaults(drawn)
-    drawn.commands = commands(
-        drawn.name, drawn.state, drawn.tags, "" if target.is_here else target.name
+        _add_defaults(drawing)
+    drawing.commands = commands(
+        drawing.name, drawing.state, drawing.tags, "" if target.is_here else target.name
     )
-    return drawn
+    return drawing
 
 
 def _add_defaults(picture: Picture) -> None:
     """Adds the defaults of parameters that MLflow has told, as Python writes them."""
     if picture.params and picture.tags.get("pipeline") in catalog.PIPELINES:
         declared = catalog.load(picture.tags["pipeline"]).parameters
-        picture.defaults = {name: str(each.default) for name, each in declared.items()}
+        picture.defaults = {name: str(parameter.default) for name, parameter in declared.items()}
 
 
 def _is_trial(step: StepPicture) -> bool:

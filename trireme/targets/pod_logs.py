@@ -36,7 +36,7 @@ def logs(
     run: R,
     step: str,
     pods_of: Callable[[R], list[Named]],
-    again: Callable[[], R],
+    reread: Callable[[], R],
     on_line: OnLine,
     waits: Callable[[R], dict[str, str]],
     *,
@@ -51,31 +51,31 @@ def logs(
         waits: Returns why pods of a run do not start, by step.
         left: What to say besides where there is no pod.
     """
-    said: set[tuple[str, str]] = set()
-    told = 0.0
+    told_reasons: set[tuple[str, str]] = set()
+    last_told = 0.0
 
     def tell_waits(now: R) -> None:
         for name, reason in waits(now).items():
-            if (name, reason) not in said and (not step or not name or is_of(name, step)):
-                said.add((name, reason))
-                how = "" if now.state in ENDED else " waits"
-                say(f"note: {name or 'the run'}{how}: {reason}")
+            if (name, reason) not in told_reasons and (not step or not name or is_of(name, step)):
+                told_reasons.add((name, reason))
+                verb = "" if now.state in ENDED else " waits"
+                say(f"note: {name or 'the run'}{verb}: {reason}")
 
-    def wanted(found: list[Named]) -> list[Named]:
-        return [each for each in found if not step or is_of(each[0], step)]
+    def of_step(named_pods: list[Named]) -> list[Named]:
+        return [named_pod for named_pod in named_pods if not step or is_of(named_pod[0], step)]
 
     def look() -> tuple[bool, list[Named]]:
-        nonlocal told
-        now = again()
-        if now.state not in ENDED and monotonic() > told + PAUSE_OF_REASONS:
+        nonlocal last_told
+        now = reread()
+        if now.state not in ENDED and monotonic() > last_told + PAUSE_OF_REASONS:
             tell_waits(now)
-            told = monotonic()
-        return now.state in ENDED, wanted(pods_of(now))
+            last_told = monotonic()
+        return now.state in ENDED, of_step(pods_of(now))
 
     if follow and run.state not in ENDED:
         _follow(cluster, look, on_line)
-    elif found := wanted(pods_of(run)):
-        for name, pod in found:
+    elif pods_with_logs := of_step(pods_of(run)):
+        for name, pod in pods_with_logs:
             forward_lines = partial(on_line, name)
             PodLog(cluster, pod, CONTAINER, forward_lines, lambda: None, Stop(), follow=False).run()
         if run.state not in ENDED:
@@ -90,13 +90,13 @@ def logs(
 
 def last_words(pods: list[Named]) -> dict[str, LastWords]:
     """Returns what steps have come to, by their names: each leaves that as its last words."""
-    found = {}
+    words = {}
     for name, pod in pods:
         for container in pod["status"].get("containerStatuses") or []:
             ended = container["state"].get("terminated") or {}
             if container["name"] == CONTAINER and ended.get("message"):
-                found[name] = read(str(ended["message"]).strip())
-    return found
+                words[name] = read(str(ended["message"]).strip())
+    return words
 
 
 def _follow(
@@ -119,7 +119,7 @@ def _follow(
 
 def check(step: str, steps: list[str]) -> None:
     """Refuses a step that there is not; it may name one turn of a loop, or be empty for all."""
-    if step and not any(is_of(step, one) for one in steps):
+    if step and not any(is_of(step, name) for name in steps):
         raise InputError(f"step {step!r}: the run has {', '.join(steps) or 'none yet'}")
 
 

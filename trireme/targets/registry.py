@@ -149,22 +149,22 @@ TAKEN = (
 def _fault(name: str, added: TargetEntry) -> str:
     """Returns what is wrong with a place of another package; empty for nothing."""
     options: object = added.options
-    if not (isinstance(options, tuple) and all(isinstance(each, Option) for each in options)):
+    if not (isinstance(options, tuple) and all(isinstance(option, Option) for option in options)):
         return "its options are no tuple of Option"
-    there = [each for place in (*TARGETS.values(), added) for each in place.options]
+    options_of_all = [option for target in (*TARGETS.values(), added) for option in target.options]
     for option in added.options:
         for field in fields(Option):
-            meant = tuple if field.name in ("variables", "flags") else str
-            if not isinstance(getattr(option, field.name), meant):
-                return f"{field.name} of its option {option.name!r} is no {meant.__name__}"
+            expected = tuple if field.name in ("variables", "flags") else str
+            if not isinstance(getattr(option, field.name), expected):
+                return f"{field.name} of its option {option.name!r} is no {expected.__name__}"
         if not option.name.isidentifier():
             return f"its option {option.name!r} has no name that a parameter can have"
         if option.about not in (REACH, BUILD, SCHEDULE):
             return f"its option {option.name!r} is about none of {REACH}, {BUILD} and {SCHEDULE}"
         words = {f"--{option.name.replace('_', '-')}", *option.written}
-        others = [each for each in there if each != option]
-        if option.name in [each.name for each in others] or not words.isdisjoint(
-            {*TAKEN.split()}.union(*(each.written for each in others))
+        options_of_others = [other for other in options_of_all if other != option]
+        if option.name in [option.name for option in options_of_others] or not words.isdisjoint(
+            {*TAKEN.split()}.union(*(option.written for option in options_of_others))
         ):
             return f"its option {option.name!r} has another meaning on the command line"
     TARGETS[name] = added
@@ -176,7 +176,7 @@ _ADDED = plugins.every(plugins.TARGETS, TargetEntry, OURS, _fault)
 CLUSTERS = tuple(name for name, entry in TARGETS.items() if entry.is_cluster)
 
 
-_STATUS = plugins.Result(lambda found: isinstance(found, int), "exit status")
+_STATUS = plugins.Result(lambda status: isinstance(status, int), "exit status")
 
 
 def entry(name: str) -> TargetEntry:
@@ -202,27 +202,27 @@ def _opened(point: "EntryPoint", options: dict[str, str]) -> "Target":
     """Returns a place of another package, whose methods fail in one sentence."""
     from trireme.targets.base import Target
 
-    where, whose = entry(point.name).target, plugins.called(point)
-    module, _, kind = where.partition(":")
+    path, owner = entry(point.name).target, plugins.called(point)
+    module, _, kind = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module), kind)
+        target_class = getattr(importlib.import_module(module), kind)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{whose}: {where} cannot be loaded: {plugins.in_words(error)}") from None
-    if not (isinstance(found, type) and issubclass(found, Target)):
-        raise InputError(f"{whose}: {where} is no Target")
-    if getattr(found, "name", None) != point.name or not hasattr(found, "title"):
-        raise InputError(f"{whose}: {where} needs the name {point.name!r}, and a title")
+        raise InputError(f"{owner}: {path} cannot be loaded: {plugins.in_words(error)}") from None
+    if not (isinstance(target_class, type) and issubclass(target_class, Target)):
+        raise InputError(f"{owner}: {path} is no Target")
+    if getattr(target_class, "name", None) != point.name or not hasattr(target_class, "title"):
+        raise InputError(f"{owner}: {path} needs the name {point.name!r}, and a title")
     try:
-        signature(found).bind(**options)
+        signature(target_class).bind(**options)
     except TypeError as error:
-        raise InputError(f"{whose}: {where} does not take its options: {error}") from None
+        raise InputError(f"{owner}: {path} does not take its options: {error}") from None
     try:
-        target = found(**options)
+        target = target_class(**options)
     except TriremeError:
         raise
     except Exception as error:
         if plugins.ends_a_command(error):
             raise
-        raise InputError(f"{whose}: {where} cannot be opened: {plugins.in_words(error)}") from error
+        raise InputError(f"{owner}: {path} cannot be opened: {plugins.in_words(error)}") from error
     plugins.guard(target, Target, point, dict.fromkeys(("run", "resume"), _STATUS))
     return target

@@ -106,8 +106,8 @@ class Remote(Target[R]):
         while run.state not in ENDED and time.monotonic() < limit:
             time.sleep(PAUSE)
             run = self.find(run.key)
-        how = "was cancelled" if run.state in ENDED else "is being cancelled, which takes long"
-        return f"{run.name} {how}{self.delete_jobs(run)}"
+        state = "was cancelled" if run.state in ENDED else "is being cancelled, which takes long"
+        return f"{run.name} {state}{self.delete_jobs(run)}"
 
     def delete_jobs(self, run: R) -> str:
         """Deletes what is left of a run's training jobs; returns what a person should know of it.
@@ -159,9 +159,9 @@ class Remote(Target[R]):
 
     def left(self, run: R) -> LastWords:
         """Returns what the last step of a run has left of it, with MLflow as it is seen here."""
-        found = self.last_words(run).get(LAST_STEP, LastWords(""))
-        facts = {name: store.seen_from_here(text) for name, text in found.facts.items()}
-        return found._replace(facts=facts)
+        words = self.last_words(run).get(LAST_STEP, LastWords(""))
+        facts = {name: store.seen_from_here(text) for name, text in words.facts.items()}
+        return words._replace(facts=facts)
 
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run; see ``Target``."""
@@ -282,29 +282,29 @@ def _follow(
     target: Remote[Any], run: Run, names: list[str], console: "Console"
 ) -> tuple[Run, Sequence[Step]]:
     """Shows a run's steps as they start and end; returns it and them as they have ended."""
-    shown: dict[str, str] = {}
+    states: dict[str, str] = {}
     results: dict[str, str] = {}
     waits: set[tuple[str, str]] = set()
-    looked = 0.0
+    last_progress = 0.0
     with console.showing(names):
         while True:
             run = target.find(run.key)
             steps = target.steps(run)
-            if any(step.state in SAYING and shown.get(step.name) != step.state for step in steps):
+            if any(step.state in SAYING and states.get(step.name) != step.state for step in steps):
                 results = target.results(run, steps)
             for step in steps:
-                before, words = shown.get(step.name, ""), results.get(step.name, "")
-                shown[step.name] = _show(step, before, run.state, words, console)
+                before, words = states.get(step.name, ""), results.get(step.name, "")
+                states[step.name] = _show(step, before, run.state, words, console)
             if run.state in ENDED:
                 return run, steps
-            if time.monotonic() >= looked + PROGRESS_PAUSE:
+            if time.monotonic() >= last_progress + PROGRESS_PAUSE:
                 if now := target.progress(run, steps):
                     console.progress(TRAIN, now)
                 for name, reason in target.waits(run).items():
                     if (name, reason) not in waits:
                         waits.add((name, reason))
                         console.print(f"{name or 'the run':<9} waits: {reason}")
-                looked = time.monotonic()
+                last_progress = time.monotonic()
             time.sleep(PAUSE)
 
 

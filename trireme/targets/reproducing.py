@@ -68,17 +68,17 @@ def reproduce(target: Target[Any], run: str, reference: str, console: Console, l
     if status := target.run(pipeline, arguments, name, console, wait=True):
         return status
     # A run here goes on with that of MLflow which is named to it.
-    again = lineages.read((target.is_here and os.environ.get("MLFLOW_RUN_ID")) or name)
-    comparison = _compared(lineage, again)
+    repeated = lineages.read((target.is_here and os.environ.get("MLFLOW_RUN_ID")) or name)
+    comparison = _compared(lineage, repeated)
     if comparison.identical:
         console.print(f"the model {comparison.in_words}, as that of {lineage.name}")
         return 0
     sys.stdout.flush()
     if not target.is_here:
-        _warn(lineage, again.machine)
+        _warn(lineage, repeated.machine)
     raise StepFailed(
         f"the model {comparison.in_words}; MLflow has both, as runs:/{lineage.training_id}/model "
-        f"and runs:/{again.training_id}/model"
+        f"and runs:/{repeated.training_id}/model"
     )
 
 
@@ -91,7 +91,7 @@ def _warn(lineage: Lineage, now: dict[str, str]) -> None:
         say(f"warning: and {len(changes) - SHOWN} more such differences")
 
 
-def _compared(lineage: Lineage, again: Lineage) -> "Comparison":
+def _compared(lineage: Lineage, repeated: Lineage) -> "Comparison":
     """Compares the models and records what is found."""
     from trireme.models.comparison import compare
 
@@ -102,10 +102,10 @@ def _compared(lineage: Lineage, again: Lineage) -> "Comparison":
         ("base model", "base_model"),
         ("packages", "packages"),
     ):
-        reproduction.check_same(what, getattr(lineage, of), getattr(again, of), lineage.name)
+        reproduction.check_same(what, getattr(lineage, of), getattr(repeated, of), lineage.name)
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         places = [Path(directory, name) for name in ("original", "again")]
-        models = map(lineages.download_model, (lineage, again), places)
+        models = map(lineages.download_model, (lineage, repeated), places)
         comparison = compare(*models)
-    lineages.link(again.run_id, lineage, comparison.in_words)
+    lineages.link(repeated.run_id, lineage, comparison.in_words)
     return comparison

@@ -43,16 +43,16 @@ def template(call: Call, image: str) -> models.Template:
     )
 
 
-def _claim(given: Mapping[str, Value]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": given.get("pvc_name", name_value("pod.name"))}
-    if "pvc_name_suffix" in given:
-        metadata["name"] = Value(f"pod.name + {given['pvc_name_suffix'].native}")
-    if "annotations" in given:
-        metadata["annotations"] = given["annotations"]
+def _claim(fields: Mapping[str, Value]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": fields.get("pvc_name", name_value("pod.name"))}
+    if "pvc_name_suffix" in fields:
+        metadata["name"] = Value(f"pod.name + {fields['pvc_name_suffix'].native}")
+    if "annotations" in fields:
+        metadata["annotations"] = fields["annotations"]
     spec: dict[str, Any] = {
-        "accessModes": given["access_modes"],
-        "resources": {"requests": {"storage": given["size"]}},
+        "accessModes": fields["access_modes"],
+        "resources": {"requests": {"storage": fields["size"]}},
     }
-    for key in sorted(given.keys() & _FIELDS.keys()):
-        spec[_FIELDS[key]] = given[key]
+    for key in sorted(fields.keys() & _FIELDS.keys()):
+        spec[_FIELDS[key]] = fields[key]
     return {"metadata": metadata, "spec": spec}

@@ -67,27 +67,27 @@ def workflow_template(
     parameters = graph.root.input_parameters
     absent = {
         name
-        for name, one in graph.root.inputs.items()
-        if isinstance(one, Artifact) or (one.default is ABSENT and one.is_optional)
+        for name, spec in graph.root.inputs.items()
+        if isinstance(spec, Artifact) or (spec.default is ABSENT and spec.is_optional)
     }
     dag = Dag(templates, graph.root, "", absent)
     templates.name(ENTRYPOINT)
     name = templates.name(graph.name)
     dag.template(name)
-    given = {dag.inputs[key]: _given(one) for key, one in parameters.items()}
+    values = {dag.inputs[key]: _given(parameter) for key, parameter in parameters.items()}
     task = models.DAGTask(name=name, template=name)
-    if given:
-        task.arguments = models.Arguments(parameters=call_arguments(given))
+    if values:
+        task.arguments = models.Arguments(parameters=call_arguments(values))
     entry = models.Template(name=ENTRYPOINT, dag=models.DAGTemplate(tasks=[task]))
     if is_ours:
         tracking.add(templates.made, graph.name, parameters)
-    made = WorkflowTemplate(
+    template = WorkflowTemplate(
         name=graph.name,
         labels={PIPELINE: graph.name},
         annotations=_annotations(graph),
         workflow_metadata=models.WorkflowMetadata(labels={PIPELINE: graph.name}),
         entrypoint=ENTRYPOINT,
-        arguments=[_parameter(one) for one in parameters.values()] or None,
+        arguments=[_parameter(parameter) for parameter in parameters.values()] or None,
         service_account_name=service_account,
         # The user of Trireme's images writes to volumes that belong to root, too.
         security_context=models.PodSecurityContext(
@@ -98,10 +98,10 @@ def workflow_template(
         pod_gc=models.PodGC(strategy="OnWorkflowSuccess", delete_delay_duration=PODS_KEPT_FOR),
         templates=[entry, *templates.made],
     )
-    version = hashlib.sha256(made.to_yaml().encode()).hexdigest()[:12]
-    made.labels = {PIPELINE: graph.name, VERSION: version}
-    made.workflow_metadata = models.WorkflowMetadata(labels=made.labels)
-    return made
+    version = hashlib.sha256(template.to_yaml().encode()).hexdigest()[:12]
+    template.labels = {PIPELINE: graph.name, VERSION: version}
+    template.workflow_metadata = models.WorkflowMetadata(labels=template.labels)
+    return template
 
 
 def _check_platforms(graph: Graph) -> None:
@@ -114,23 +114,25 @@ def _check_platforms(graph: Graph) -> None:
 
 
 def _annotations(graph: Graph) -> dict[str, str] | None:
-    made = {
+    annotations = {
         "workflows.argoproj.io/title": graph.display_name,
         "workflows.argoproj.io/description": graph.description,
     }
-    return {key: shown(value) for key, value in made.items() if value} or None
+    return {key: shown(value) for key, value in annotations.items() if value} or None
 
 
-def _parameter(one: Parameter) -> models.Parameter:
+def _parameter(parameter: Parameter) -> models.Parameter:
     """Returns a parameter of a run, as people fill it in: text as it is, anything else as JSON."""
     value = None
-    if one.is_optional or one.default is not ABSENT:
-        value = as_given(None if one.default is ABSENT else one.default, one.type)
-    choices = [as_given(each, one.type) for each in one.choices]
-    if one.type == "BOOLEAN":
+    if parameter.is_optional or parameter.default is not ABSENT:
+        value = as_given(None if parameter.default is ABSENT else parameter.default, parameter.type)
+    choices = [as_given(choice, parameter.type) for choice in parameter.choices]
+    if parameter.type == "BOOLEAN":
         choices = ["true", "false"]
-    about = shown(one.description) if one.description else None
-    return models.Parameter(name=one.name, value=value, enum=choices or None, description=about)
+    about = shown(parameter.description) if parameter.description else None
+    return models.Parameter(
+        name=parameter.name, value=value, enum=choices or None, description=about
+    )
 
 
 def as_given(value: Any, kind: str) -> str:
@@ -141,29 +143,32 @@ def as_given(value: Any, kind: str) -> str:
     return encoded(value)
 
 
-def _given(one: Parameter) -> Value:
+def _given(parameter: Parameter) -> Value:
     """Returns what a run is given as JSON: text is that already where it begins with a quote."""
-    given = member("workflow.parameters", one.name)
-    if one.type != "STRING":
-        return json_value(given)
-    is_json = f"{given} startsWith '\"'"
-    if one.is_optional and one.default is ABSENT:
-        is_json += f" || {given} == 'null'"
-    return Value("", f"({is_json}) ? {given} : ({to_json(given)})")
+    value = member("workflow.parameters", parameter.name)
+    if parameter.type != "STRING":
+        return json_value(value)
+    is_json = f"{value} startsWith '\"'"
+    if parameter.is_optional and parameter.default is ABSENT:
+        is_json += f" || {value} == 'null'"
+    return Value("", f"({is_json}) ? {value} : ({to_json(value)})")
 
 
 def _workspace(
-    graph: Graph, made: list[models.Template]
+    graph: Graph, templates: list[models.Template]
 ) -> list[models.PersistentVolumeClaim] | None:
     """Returns the claim of the run workspace, if any step sees it."""
     mounts = (
-        mount for each in made if each.container for mount in each.container.volume_mounts or []
+        mount
+        for template in templates
+        if template.container
+        for mount in template.container.volume_mounts or []
     )
     if not any(mount.name == WORKSPACE_VOLUME for mount in mounts):
         return None
-    given = graph.workspace or {}
-    only(("size", "kubernetes"), given, "the workspace")
-    patch = given.get("kubernetes", {}).get("pvcSpecPatch", {})
-    spec = {"accessModes": ACCESS, "resources": {"requests": {"storage": given.get("size", SIZE)}}}
+    config = graph.workspace or {}
+    only(("size", "kubernetes"), config, "the workspace")
+    patch = config.get("kubernetes", {}).get("pvcSpecPatch", {})
+    spec = {"accessModes": ACCESS, "resources": {"requests": {"storage": config.get("size", SIZE)}}}
     claim = {"metadata": {"name": WORKSPACE_VOLUME}, "spec": spec | patch}
     return [models.PersistentVolumeClaim.model_validate(claim)]

@@ -31,14 +31,17 @@ def template(step: Container, name: str, pipeline: str) -> models.Template:
     step.task_config = pods.handed_on(pod, step.step.passthroughs)
     command, args = step.words(step.step.command), step.words(step.step.arguments)
     env = [
-        each | {"value": word(each["value"])} if "value" in each else each
-        for each in pod.shared["env"] or []
+        variable | {"value": word(variable["value"])} if "value" in variable else variable
+        for variable in pod.shared["env"] or []
     ]
-    if step.has_executor and not any(each["name"] == POD_NAME for each in env):
+    if step.has_executor and not any(variable["name"] == POD_NAME for variable in env):
         # Of a pod with a longer name the host name is only the first 63 letters.
         field = {"fieldRef": {"fieldPath": "metadata.name"}}
         env = [*env, {"name": POD_NAME, "valueFrom": field}]
-    if any(NOTHING in text for text in [*command, *args, *(each.get("value", "") for each in env)]):
+    if any(
+        NOTHING in text
+        for text in [*command, *args, *(variable.get("value", "") for variable in env)]
+    ):
         env = [{"name": NOTHING, "value": ""}, *env]
     image = "".join(
         f"{{{{={step.placeholder(piece).native}}}}}" if is_placeholder else piece
@@ -54,8 +57,10 @@ def template(step: Container, name: str, pipeline: str) -> models.Template:
         "imagePullPolicy": pod.pull_policy,
         "securityContext": pod.security,
     }
-    volumes = [each for each in pod.shared["volumes"] if each["name"] != pods.WORKSPACE_VOLUME]
-    made: dict[str, Any] = {
+    volumes = [
+        volume for volume in pod.shared["volumes"] if volume["name"] != pods.WORKSPACE_VOLUME
+    ]
+    fields: dict[str, Any] = {
         "name": name,
         "inputs": _if_any({"parameters": _inputs(step)}),
         "outputs": _if_any({"parameters": _outputs(step)}),
@@ -64,9 +69,9 @@ def template(step: Container, name: str, pipeline: str) -> models.Template:
         "activeDeadlineSeconds": pod.deadline,
         "memoize": _memoize(step, pipeline),
     }
-    _place(pod, made, container)
-    made["container"] = _if_any(container)
-    return models.Template.model_validate(_if_any(manifest(made)))
+    _place(pod, fields, container)
+    fields["container"] = _if_any(container)
+    return models.Template.model_validate(_if_any(manifest(fields)))
 
 
 def _mount(pod: pods.Pod, step: Container) -> None:
@@ -82,40 +87,40 @@ def _mount(pod: pods.Pod, step: Container) -> None:
         pod.add_volume("outputs", {"emptyDir": {}}, OUTPUTS)
 
 
-def _place(pod: pods.Pod, made: dict[str, Any], container: dict[str, Any]) -> None:
+def _place(pod: pods.Pod, fields: dict[str, Any], container: dict[str, Any]) -> None:
     """Says where a pod may run and what it gets; what is known at run time only, as a patch."""
     patch: dict[str, Any] = {}
     for key in ("tolerations", "nodeSelector", "affinity"):
-        (made if is_known(pod.shared[key]) else patch)[key] = pod.shared[key]
+        (fields if is_known(pod.shared[key]) else patch)[key] = pod.shared[key]
     resources = pod.shared["resources"]
     if is_known(resources):
         container["resources"] = resources
     else:
         patch["containers"] = [{"name": "main", "resources": resources}]
     if pod.pull_secrets:
-        patch["imagePullSecrets"] = [{"name": each} for each in pod.pull_secrets]
-    made["podSpecPatch"] = document(patch) if patch else None
+        patch["imagePullSecrets"] = [{"name": secret} for secret in pod.pull_secrets]
+    fields["podSpecPatch"] = document(patch) if patch else None
 
 
 def _inputs(step: Container) -> list[models.Parameter]:
-    given, specs = step.given | step.more, step.step.inputs
+    values, specs = step.given | step.more, step.step.inputs
     return [
-        declared(key, specs.get(key), has_default=key not in given) for key in step.input_names()
+        declared(key, specs.get(key), has_default=key not in values) for key in step.input_names()
     ] + directory_input(step.directory)
 
 
 def _outputs(step: Container) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+    parameters: list[dict[str, Any]] = []
     if step.has_executor and (step.output_parameters or step.output_artifacts):
-        made.append({"name": EXECUTOR_OUTPUT, "valueFrom": {"path": f"{step.root}/{FILE}"}})
-    for key, one in step.output_parameters.items():
+        parameters.append({"name": EXECUTOR_OUTPUT, "valueFrom": {"path": f"{step.root}/{FILE}"}})
+    for key, spec in step.output_parameters.items():
         if step.has_executor and not step.writes_files:
             continue
         source = {"path": f"{step.root}/{key}"}
         if step.has_executor:
-            source["default"] = "" if one.type == "STRING" else "null"
-        made.append({"name": key, "valueFrom": source})
-    return made
+            source["default"] = "" if spec.type == "STRING" else "null"
+        parameters.append({"name": key, "valueFrom": source})
+    return parameters
 
 
 def _memoize(step: Container, pipeline: str) -> dict[str, Any] | None:

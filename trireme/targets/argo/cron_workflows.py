@@ -98,12 +98,12 @@ def read(manifest: dict[str, Any]) -> CronWorkflow | None:
 
 def notes(schedule: Schedule) -> list[str]:
     """Says what Argo cannot do as it was asked for, a sentence each."""
-    said = []
+    lines = []
     if schedule.concurrency > 1:
-        said.append(f"concurrency {schedule.concurrency}: Argo runs one at a time or any number")
+        lines.append(f"concurrency {schedule.concurrency}: Argo runs one at a time or any number")
     if schedule.catch_up:
-        said.append("catch_up: Argo runs only the last of several missed times")
-    return said
+        lines.append("catch_up: Argo runs only the last of several missed times")
+    return lines
 
 
 def _when(schedule: Schedule) -> str | None:

@@ -76,21 +76,21 @@ class Dag:
 
     def template(self, name: str) -> models.Template:
         """Returns the template, having made those of all tasks."""
-        place = len(self.templates.made)
+        index = len(self.templates.made)
         for task in self.group.in_order:
             self._add(task, name)
         dag: dict[str, Any] = {"tasks": list(self._calls.values())}
         if self._ends_apart:
             # Argo goes by the tasks that nothing comes after; kfp by all.
             dag |= {"target": " ".join(self._calls), "failFast": False}
-        made = models.Template(
+        template = models.Template(
             name=name,
             inputs=inputs_of(self._input_parameters()),
             outputs=self._outputs(),
             dag=models.DAGTemplate.model_validate(dag),
         )
-        self.templates.made.insert(place, made)
-        return made
+        self.templates.made.insert(index, template)
+        return template
 
     def _add(self, task: Task, within: str) -> None:
         """Adds a task, and makes its template."""
@@ -120,11 +120,11 @@ class Dag:
 
     def _call(self, call: Call, arguments: list[models.Parameter]) -> None:
         """Adds the call of a task's template, or makes it the exit hook of the task it is for."""
-        called = models.Arguments(parameters=arguments) if arguments else None
+        arguments_of_call = models.Arguments(parameters=arguments) if arguments else None
         task = call.task
         upstream = self._upstream(task)
         if task.runs_after_failure and self._is_exit_handler(task, upstream):
-            hook = models.LifecycleHook(template=call.template, arguments=called)
+            hook = models.LifecycleHook(template=call.template, arguments=arguments_of_call)
             self._calls[upstream[0]].hooks = {"exit": hook}
             return
         self._ends_apart |= task.runs_after_failure
@@ -132,23 +132,23 @@ class Dag:
         self._calls[call.name] = models.DAGTask(
             name=call.name,
             template=call.template,
-            arguments=called,
+            arguments=arguments_of_call,
             depends=depends(upstream, ended=task.runs_after_failure),
             when=f"{{{{={when}}}}}" if when else None,
         )
 
     def _upstream(self, task: Task) -> list[str]:
         """Returns the tasks in Argo that come before one; nothing runs to import."""
-        made: dict[str, None] = {}
+        names: dict[str, None] = {}
         for key in task.after:
-            made |= dict.fromkeys(self._imported.get(key, [self._names[key]]))
-        return list(made)
+            names |= dict.fromkeys(self._imported.get(key, [self._names[key]]))
+        return list(names)
 
     def _is_exit_handler(self, task: Task, upstream: list[str]) -> bool:
         """Whether a task can be another's exit hook, which runs when a run is stopped, too."""
         if len(upstream) != 1 or self._calls[upstream[0]].hooks:
             return False
-        if any(isinstance(one.source, OutputOf) for one in task.inputs.values()):
+        if any(isinstance(value.source, OutputOf) for value in task.inputs.values()):
             return False  # Argo 4.1.2 leaves an expression as it is where a hook's task has failed
         return not any(task.name in other.after for other in self.group.tasks.values())
 
@@ -166,12 +166,12 @@ class Dag:
         if not isinstance(call.component, Group):
             raise NotOnArgo(f"task {call.key}", "a loop over a single step")
         body_name = self.templates.name(f"{call.template}-round")
-        place = len(self.templates.made)
+        index = len(self.templates.made)
         path = (*self._path, call.key)
         inside = Dag(self.templates, call.component, IN_LOOP, absent_inputs(call), path)
         inside.template(body_name)
         template, values = loops.template(call, body_name, inside.inputs, inside.outputs)
-        self.templates.made.insert(place, template)
+        self.templates.made.insert(index, template)
         self._leave(call, inside.outputs)
         return template, values
 
@@ -201,14 +201,14 @@ class Dag:
             raise NotOnArgo(
                 f"task {task.name}", "downloading an imported artifact to the workspace"
             )
-        given = self._scope.given(task)
+        inputs = self._scope.given(task)
         artifact = {
             "name": "artifact",
-            "uri": given[importer.uri.name]
+            "uri": inputs[importer.uri.name]
             if isinstance(importer.uri, InputOf)
-            else filled(importer.uri.value, given, task.name),
+            else filled(importer.uri.value, inputs, task.name),
             "type": importer.schema,
-            "metadata": filled(importer.metadata, given, task.name),
+            "metadata": filled(importer.metadata, inputs, task.name),
         }
         for output in importer.output_artifacts:
             self._scope.outputs[task.name, output] = constant(to_value([artifact]))
@@ -216,7 +216,7 @@ class Dag:
 
     def _input_parameters(self) -> list[models.Parameter]:
         return [
-            declared(name, one := self.group.inputs[key], has_default=_has_default(one))
+            declared(name, spec := self.group.inputs[key], has_default=_has_default(spec))
             for key, name in self.inputs.items()
         ] + directory_input(self.directory)
 
@@ -230,11 +230,11 @@ class Dag:
 
     def _first(self, sources: tuple[OutputOf, ...]) -> Value:
         """Returns the value of the first of some outputs whose task has run."""
-        outputs = [self._scope.outputs[one.task, one.key] for one in sources]
+        outputs = [self._scope.outputs[output.task, output.key] for output in sources]
         if len(sources) == 1:
             return outputs[0](bool(self.group.tasks[sources[0].task].condition))
         return Value(f"({' ?? '.join(output(True).native for output in outputs)})")
 
 
-def _has_default(one: Parameter | Artifact) -> bool:
-    return one.is_optional or (isinstance(one, Parameter) and one.default is not ABSENT)
+def _has_default(spec: Parameter | Artifact) -> bool:
+    return spec.is_optional or (isinstance(spec, Parameter) and spec.default is not ABSENT)

@@ -127,7 +127,7 @@ def native(content: Any) -> str:
     if isinstance(content, Value):
         return content.native
     if isinstance(content, dict):
-        members = ", ".join(f"{native(key)}: {native(each)}" for key, each in content.items())
+        members = ", ".join(f"{native(key)}: {native(value)}" for key, value in content.items())
         return f"({{{members} }})"  # two braces would be the end of a tag
     if isinstance(content, list):
         return f"[{', '.join(map(native, content))}]"
@@ -139,7 +139,7 @@ def native(content: Any) -> str:
 def is_known(content: Any) -> bool:
     """Whether nothing in it is a Value that is known at run time only."""
     if isinstance(content, dict):
-        return all(is_known(each) for pair in content.items() for each in pair)
+        return all(is_known(part) for pair in content.items() for part in pair)
     if isinstance(content, list):
         return all(map(is_known, content))
     return not isinstance(content, Value)
@@ -163,7 +163,7 @@ def document(content: Any) -> str:
     if isinstance(content, Value):
         return content.tag
     if isinstance(content, dict):
-        members = [f"{document(key)}: {document(each)}" for key, each in content.items()]
+        members = [f"{document(key)}: {document(value)}" for key, value in content.items()]
         text = ", ".join(members)
         return f"{{ {text}}}" if text.startswith("{") else f"{{{text}}}"
     if isinstance(content, list):
@@ -176,9 +176,9 @@ def manifest(content: Any) -> Any:
     if isinstance(content, Value):
         return f"{{{{={content.native}}}}}"
     if isinstance(content, dict):
-        return {key: manifest(each) for key, each in content.items()}
+        return {key: manifest(value) for key, value in content.items()}
     if isinstance(content, list):
-        return [manifest(each) for each in content]
+        return [manifest(item) for item in content]
     return content
 
 
@@ -219,10 +219,10 @@ def executor_output(task: str, key: str, *, may_be_file: bool, kind: str) -> Out
 
     def value(guarded: bool) -> Value:
         values = member(_executor_output(task, guarded), "parameterValues")
-        found = member(values, key, guarded=guarded or may_be_file)
+        expression = member(values, key, guarded=guarded or may_be_file)
         if may_be_file:
-            found = f"({found} ?? {file_output(task, key, kind)(guarded).native})"
-        return Value(found)
+            expression = f"({expression} ?? {file_output(task, key, kind)(guarded).native})"
+        return Value(expression)
 
     return value
 
@@ -245,11 +245,11 @@ def executor_artifact(task: str, key: str, schema: dict[str, Any]) -> Output:
 
     def value(guarded: bool) -> Value:
         artifacts = member(_executor_output(task, guarded), "artifacts")
-        found = f"{member(artifacts, key, guarded=guarded)}{'?' if guarded else ''}.artifacts"
+        expression = f"{member(artifacts, key, guarded=guarded)}{'?' if guarded else ''}.artifacts"
         if guarded:
-            found = f"({found} ?? [])"
+            expression = f"({expression} ?? [])"
         fields = {name: Value(f"#.{name}") for name in ("name", "uri", "metadata")}
-        return Value(f"map({found}, {native(fields | {'type': schema})})")
+        return Value(f"map({expression}, {native(fields | {'type': schema})})")
 
     return value
 

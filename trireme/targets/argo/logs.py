@@ -22,14 +22,14 @@ def logs(
     follow: bool,
 ) -> None:
     """Passes on the output of a workflow's steps, waiting for them; see ``Target.logs``."""
-    again = partial(workflows.find, cluster, workflow.name)
+    reread = partial(workflows.find, cluster, workflow.name)
     is_followed = follow and workflow.state not in ENDED
     if not is_followed:
-        _check(step, [each.name for each in workflow.begun])
+        _check(step, [node.name for node in workflow.begun])
     of_it = partial(pods, cluster)
-    pod_logs.logs(cluster, workflow, step, of_it, again, on_line, waits, follow=follow)
+    pod_logs.logs(cluster, workflow, step, of_it, reread, on_line, waits, follow=follow)
     if is_followed:
-        _check(step, [name for name, _ in pods(cluster, again())])
+        _check(step, [name for name, _ in pods(cluster, reread())])
 
 
 def _check(step: str, steps: list[str]) -> None:
@@ -38,7 +38,7 @@ def _check(step: str, steps: list[str]) -> None:
 
 def pods(cluster: Cluster, workflow: Workflow) -> list[pod_logs.Named]:
     """Returns the pods that do a step's work, with its name and turn, the oldest first."""
-    names = {each.node: each.name for each in workflow.begun}
-    found = pod_logs.pods(cluster, f"{WORKFLOW}={workflow.name}")
-    nodes = [(untried(node_of(pod)), pod) for pod in found]
+    names = {node.node: node.name for node in workflow.begun}
+    all_pods = pod_logs.pods(cluster, f"{WORKFLOW}={workflow.name}")
+    nodes = [(untried(node_of(pod)), pod) for pod in all_pods]
     return [(names[node], pod) for node, pod in nodes if node in names]

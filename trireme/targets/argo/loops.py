@@ -48,8 +48,8 @@ def template(
     turn: dict[str, Any] = {"name": ROUND, "template": body}
     if isinstance(loop.items, Constant):
         turn["withItems"] = [
-            {"index": index, "value": encoded(_as(each, kind)).replace(r"\\", r"\u005c")}
-            for index, each in enumerate(loop.items.value)
+            {"index": index, "value": encoded(_as(item, kind)).replace(r"\\", r"\u005c")}
+            for index, item in enumerate(loop.items.value)
         ]
     else:
         key = loop.items.name
@@ -66,14 +66,14 @@ def template(
     of_round = models.Parameter(name=DIRECTORY, value=f"{directory}/{{{{item.index}}}}")
     turn["arguments"] = models.Arguments(parameters=[*call_arguments(arguments), of_round])
     names = [models.Parameter(name=name) for name in values]
-    made = models.Template(
+    loop_template = models.Template(
         name=call.template,
         inputs=inputs_of(names + directory_input(directory)),
         outputs=_collected(call, outputs),
         parallelism=loop.limit or None,
         dag=models.DAGTemplate.model_validate({"tasks": [turn]}),
     )
-    return made, values
+    return loop_template, values
 
 
 def _as(item: Any, kind: str | None) -> Any:
@@ -91,19 +91,19 @@ def _items(items: str, kind: str | None, is_artifact: bool) -> str:
         item = as_text(item)
     pair = f"({{index: #, value: {to_json(item)} }})"
     every = to_json(f"map(0..len(items) - 1, {pair})")
-    each = f"let items = {items}; {every} | {_NO_PAIRS}"
-    return f"{{{{={each}}}}}"
+    listing = f"let items = {items}; {every} | {_NO_PAIRS}"
+    return f"{{{{={listing}}}}}"
 
 
 def _collected(call: Call, outputs: Mapping[str, str]) -> models.Outputs | None:
     """Returns the loop's outputs: of each of its body's, the list of what the turns have left."""
-    made = {}
-    for key, one in call.component.outputs.items():
+    expressions = {}
+    for key, definition in call.component.outputs.items():
         # What Argo brings together are texts, or where all are JSON's maps or lists, those.
         text = f"{output(ROUND, outputs[key], guarded=True)} ?? '[]'"
-        each = "type(#) == 'string' ? fromJSON(#) : #"
-        native = f"filter(map(fromJSON({text}), {each}), # != nil)"
-        if isinstance(one, Artifact):
+        item = "type(#) == 'string' ? fromJSON(#) : #"
+        native = f"filter(map(fromJSON({text}), {item}), # != nil)"
+        if isinstance(definition, Artifact):
             native = f"reduce({native}, concat(#acc, #), [])"
-        made[outputs[key]] = to_json(native)
-    return outputs_of(made)
+        expressions[outputs[key]] = to_json(native)
+    return outputs_of(expressions)

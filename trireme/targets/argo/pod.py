@@ -53,11 +53,13 @@ class Pod:
     def add_volume(self, name: str, source: dict[str, Any], path: str, **mount: str) -> None:
         """Adds a volume, unless it has it, and where it is mounted."""
         volumes = self.shared["volumes"]
-        same = (each["name"] for each in volumes if each == {"name": each["name"], **source})
-        if (found := next(same, None)) is None:
-            found = _label(name, {WORKSPACE_VOLUME, *(each["name"] for each in volumes)})
-            volumes.append({"name": found, **source})
-        self.shared["volumeMounts"].append({"name": found, "mountPath": path, **mount})
+        same = (
+            volume["name"] for volume in volumes if volume == {"name": volume["name"], **source}
+        )
+        if (label := next(same, None)) is None:
+            label = _label(name, {WORKSPACE_VOLUME, *(volume["name"] for volume in volumes)})
+            volumes.append({"name": label, **source})
+        self.shared["volumeMounts"].append({"name": label, "mountPath": path, **mount})
 
     def add_workspace(self) -> None:
         """Mounts the run workspace."""
@@ -71,7 +73,7 @@ def _label(name: str, taken: set[str]) -> str:
     """Returns the name of a volume, a DNS label, that no other has."""
     label = re.sub(r"[^a-z0-9-]+", "-", name)[:LONGEST_LABEL].strip("-")
     others = (f"{label[: LONGEST_LABEL - 4]}-{number}" for number in range(2, 1000))
-    return next(each for each in (label, *others) if each not in taken)
+    return next(candidate for candidate in (label, *others) if candidate not in taken)
 
 
 def pod(step: Container) -> Pod:
@@ -86,11 +88,11 @@ def pod(step: Container) -> Pod:
     shared["nodeSelector"] = step.refer(by_name) if by_name else selector.get("labels", {})
     shared["affinity"] = _affinity(step)
     metadata, security = config.get("podMetadata", {}), config.get("securityContext")
-    made = Pod(
+    result = Pod(
         shared,
         metadata.get("labels", {}),
         metadata.get("annotations", {}),
-        [_name(each, "secretName", step) for each in config.get("imagePullSecret", [])],
+        [_name(secret, "secretName", step) for secret in config.get("imagePullSecret", [])],
         config.get("imagePullPolicy"),
         int(config.get("activeDeadlineSeconds", 0)) or None,
     )
@@ -98,19 +100,19 @@ def pod(step: Container) -> Pod:
         identity = {
             key: int(value) if key != "runAsNonRoot" else value for key, value in security.items()
         }
-        made.security = identity | {"capabilities": {"drop": ["ALL"]}}
-    _add_volumes(made, step)
-    return made
+        result.security = identity | {"capabilities": {"drop": ["ALL"]}}
+    _add_volumes(result, step)
+    return result
 
 
-def handed_on(made: Pod, passthroughs: Mapping[str, bool]) -> dict[str, Any]:
+def handed_on(task_pod: Pod, passthroughs: Mapping[str, bool]) -> dict[str, Any]:
     """Returns kfp's TaskConfig: what a task hands on; its own pod may be without it then."""
     config = {}
     for passthrough, is_kept in passthroughs.items():
         for name in _HANDED_ON[passthrough]:
-            config[name] = made.shared[name]
+            config[name] = task_pod.shared[name]
             if not is_kept:
-                made.shared[name] = {}
+                task_pod.shared[name] = {}
     return config
 
 
@@ -128,71 +130,71 @@ def _known(value: Value) -> Any:
 
 def _resources(step: Container) -> dict[str, Any]:
     resources, text = step.step.resources, step.text
-    made: dict[str, Any] = {}
+    requirements: dict[str, Any] = {}
     for side in ("Limit", "Request"):
         for kind, unit in (("Cpu", ""), ("Memory", "G")):
             old = resources.get(f"{kind.lower()}{side}")
-            given = resources.get(f"resource{kind}{side}") or (f"{whole(old)}{unit}" if old else "")
-            if given:
-                made.setdefault(f"{side.lower()}s", {})[kind.lower()] = text(given)
+            value = resources.get(f"resource{kind}{side}") or (f"{whole(old)}{unit}" if old else "")
+            if value:
+                requirements.setdefault(f"{side.lower()}s", {})[kind.lower()] = text(value)
     if "accelerator" in resources:
         accelerator = resources["accelerator"]
         kind = text(accelerator.get("resourceType") or accelerator.get("type", ""))
         count = text(accelerator.get("resourceCount") or str(accelerator.get("count", "")))
-        made.setdefault("limits", {})[kind] = count
-    return made
+        requirements.setdefault("limits", {})[kind] = count
+    return requirements
 
 
 def _env(step: Container) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = [
+    variables: list[dict[str, Any]] = [
         {"name": name, "value": value} for name, value in step.step.variables.items()
     ]
-    for each in step.step.pod.get("fieldPathAsEnv", []):
-        source = {"fieldRef": {"fieldPath": each["fieldPath"]}}
-        made.append({"name": each["name"], "valueFrom": source})
+    for field_env in step.step.pod.get("fieldPathAsEnv", []):
+        source = {"fieldRef": {"fieldPath": field_env["fieldPath"]}}
+        variables.append({"name": field_env["name"], "valueFrom": source})
     for kind, key in (("secret", "secretKey"), ("configMap", "configMapKey")):
-        for each in step.step.pod.get(f"{kind}AsEnv", []):
-            name = _name(each, f"{kind}Name", step)
-            optional = {"optional": each["optional"]} if "optional" in each else {}
-            for pair in each["keyToEnv"]:
+        for keys in step.step.pod.get(f"{kind}AsEnv", []):
+            name = _name(keys, f"{kind}Name", step)
+            optional = {"optional": keys["optional"]} if "optional" in keys else {}
+            for pair in keys["keyToEnv"]:
                 source = {f"{kind}KeyRef": {"name": name, "key": pair[key], **optional}}
-                made.append({"name": pair["envVar"], "valueFrom": source})
-    return made
+                variables.append({"name": pair["envVar"], "valueFrom": source})
+    return variables
 
 
-def _add_volumes(made: Pod, step: Container) -> None:
+def _add_volumes(task_pod: Pod, step: Container) -> None:
     config = step.step.pod
-    for index, each in enumerate(config.get("pvcMount", []), 1):
-        name = _known(step.refer(_claim(each)))
+    for index, mount in enumerate(config.get("pvcMount", []), 1):
+        name = _known(step.refer(_claim(mount)))
         source = {"persistentVolumeClaim": {"claimName": name}}
         # The volume is called like the claim, as on Kubeflow, where that is known by now.
         volume = name if isinstance(name, str) else f"claim-{index}"
-        made.add_volume(volume, source, each["mountPath"], **_if_given(each, "subPath"))
+        task_pod.add_volume(volume, source, mount["mountPath"], **_if_given(mount, "subPath"))
     for kind, field_name in (("secret", "secretName"), ("configMap", "name")):
-        for index, each in enumerate(config.get(f"{kind}AsVolume", []), 1):
-            name = _name(each, f"{kind}Name", step)
-            source = {kind: {field_name: name, "optional": each.get("optional", False)}}
+        for index, mount in enumerate(config.get(f"{kind}AsVolume", []), 1):
+            name = _name(mount, f"{kind}Name", step)
+            source = {kind: {field_name: name, "optional": mount.get("optional", False)}}
             volume = name if isinstance(name, str) else f"{kind.lower()}-{index}"
-            made.add_volume(volume, source, each["mountPath"])
-    for each in config.get("emptyDirMounts", []):
-        source = {"emptyDir": _if_given(each, "medium", "sizeLimit")}
-        made.add_volume(each["volumeName"], source, each["mountPath"])
+            task_pod.add_volume(volume, source, mount["mountPath"])
+    for mount in config.get("emptyDirMounts", []):
+        source = {"emptyDir": _if_given(mount, "medium", "sizeLimit")}
+        task_pod.add_volume(mount["volumeName"], source, mount["mountPath"])
     if "enabledSharedMemory" in config:
         shared = config["enabledSharedMemory"]
         source = {"emptyDir": {"medium": "Memory"}}
         if shared.get("size"):
             source["emptyDir"]["sizeLimit"] = shared["size"]
-        made.add_volume(shared.get("volumeName", "shm"), source, "/dev/shm")
-    for each in config.get("genericEphemeralVolume", []):
+        task_pod.add_volume(shared.get("volumeName", "shm"), source, "/dev/shm")
+    for claim in config.get("genericEphemeralVolume", []):
         claim_spec = {
-            "accessModes": each["accessModes"],
-            "resources": {"requests": {"storage": each["size"]}},
+            "accessModes": claim["accessModes"],
+            "resources": {"requests": {"storage": claim["size"]}},
         }
-        if not each.get("defaultStorageClass"):
-            claim_spec["storageClassName"] = each.get("storageClassName", "")
-        template = {"metadata": each.get("metadata", {}), "spec": claim_spec}
+        if not claim.get("defaultStorageClass"):
+            claim_spec["storageClassName"] = claim.get("storageClassName", "")
+        template = {"metadata": claim.get("metadata", {}), "spec": claim_spec}
         source = {"ephemeral": {"volumeClaimTemplate": template}}
-        made.add_volume(each["volumeName"], source, each["mountPath"])
+        task_pod.add_volume(claim["volumeName"], source, claim["mountPath"])
 
 
 def _claim(mount: dict[str, Any]) -> dict[str, Any]:
@@ -205,46 +207,50 @@ def _claim(mount: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tolerations(step: Container) -> list[Any] | Value:
-    known: list[dict[str, Any]] = []
+    tolerations: list[dict[str, Any]] = []
     later = []
-    for each in step.step.pod.get("tolerations", []):
-        if "tolerationJson" in each:
-            later.append(step.refer(each["tolerationJson"]).native)
+    for toleration in step.step.pod.get("tolerations", []):
+        if "tolerationJson" in toleration:
+            later.append(step.refer(toleration["tolerationJson"]).native)
         else:
-            seconds = {key: int(each[key]) for key in ("tolerationSeconds",) if key in each}
-            known.append(each | seconds)
+            seconds = {
+                key: int(toleration[key]) for key in ("tolerationSeconds",) if key in toleration
+            }
+            tolerations.append(toleration | seconds)
     if not later:
-        return known
+        return tolerations
     # Each is a toleration, a list of them, or null.
-    lists = [f"(type({one}) == 'array' ? {one} : {one} == nil ? [] : [{one}])" for one in later]
-    return Value(f"concat({', '.join([native(known), *lists])})")
+    lists = [f"(type({ref}) == 'array' ? {ref} : {ref} == nil ? [] : [{ref}])" for ref in later]
+    return Value(f"concat({', '.join([native(tolerations), *lists])})")
 
 
 def _affinity(step: Container) -> dict[str, Any] | Value:
     config = step.step.pod
     nodes = config.get("nodeAffinity", [])
-    by_name = [each["nodeAffinityJson"] for each in nodes if "nodeAffinityJson" in each]
+    by_name = [rule["nodeAffinityJson"] for rule in nodes if "nodeAffinityJson" in rule]
     if by_name:
         if len(nodes) > 1 or "podAffinity" in config:
             raise NotOnArgo(f"task {step.name}", "an affinity given as JSON besides another one")
         return to_value({"nodeAffinity": step.refer(by_name[0])})
-    made: dict[str, Any] = {}
-    for each in nodes:
-        term = _if_given(each, "matchExpressions", "matchFields")
-        affinity = made.setdefault("nodeAffinity", {})
-        if "weight" in each:
-            _preferred(affinity).append({"weight": each["weight"], "preference": term})
+    affinities: dict[str, Any] = {}
+    for rule in nodes:
+        term = _if_given(rule, "matchExpressions", "matchFields")
+        affinity = affinities.setdefault("nodeAffinity", {})
+        if "weight" in rule:
+            _preferred(affinity).append({"weight": rule["weight"], "preference": term})
         else:
             required = affinity.setdefault(f"required{_WHEN}", {"nodeSelectorTerms": []})
             required["nodeSelectorTerms"].append(term)
-    for each in config.get("podAffinity", []):
-        term = _pod_term(each)
-        affinity = made.setdefault("podAntiAffinity" if each.get("anti") else "podAffinity", {})
-        if "weight" in each:
-            _preferred(affinity).append({"weight": each["weight"], "podAffinityTerm": term})
+    for rule in config.get("podAffinity", []):
+        term = _pod_term(rule)
+        affinity = affinities.setdefault(
+            "podAntiAffinity" if rule.get("anti") else "podAffinity", {}
+        )
+        if "weight" in rule:
+            _preferred(affinity).append({"weight": rule["weight"], "podAffinityTerm": term})
         else:
             affinity.setdefault(f"required{_WHEN}", []).append(term)
-    return made
+    return affinities
 
 
 _WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -255,13 +261,13 @@ def _preferred(affinity: dict[str, Any]) -> list[dict[str, Any]]:
     return preferred
 
 
-def _pod_term(each: dict[str, Any]) -> dict[str, Any]:
-    term: dict[str, Any] = {"topologyKey": each["topologyKey"]} | _if_given(each, "namespaces")
+def _pod_term(rule: dict[str, Any]) -> dict[str, Any]:
+    term: dict[str, Any] = {"topologyKey": rule["topologyKey"]} | _if_given(rule, "namespaces")
     for field_name, labels, expressions in (
         ("labelSelector", "matchPodLabels", "matchPodExpressions"),
         ("namespaceSelector", "matchNamespaceLabels", "matchNamespaceExpressions"),
     ):
-        selector = {"matchLabels": each.get(labels), "matchExpressions": each.get(expressions)}
+        selector = {"matchLabels": rule.get(labels), "matchExpressions": rule.get(expressions)}
         selector = {key: value for key, value in selector.items() if value}
         if selector:
             term[field_name] = selector

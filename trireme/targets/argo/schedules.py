@@ -64,65 +64,65 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
                     CRON_WORKFLOWS, manifest, self._namespace, fieldValidation="Strict"
                 )
         except AlreadyThere:  # by somebody else, or by a request whose answer was lost
-            if [each.content for each in self.named(name)] != [plan.wanted.content]:
+            if [schedule.content for schedule in self.named(name)] != [plan.wanted.content]:
                 raise
         return {"CronWorkflow": f"{name} {self.place}"}
 
     def everything(self) -> list[CronWorkflow]:
         """Returns all schedules that Trireme has made, and warns of any unreadable."""
-        ours = []
+        schedules = []
         for manifest in self._cluster.each(CRON_WORKFLOWS, self._namespace):
             try:
-                ours.append(cron_workflows.read(manifest))
+                schedules.append(cron_workflows.read(manifest))
             except InputError as error:
                 say(f"warning: {error}")
-        return [*filter(None, ours)]
+        return [*filter(None, schedules)]
 
     def named(self, name: str) -> list[CronWorkflow]:
         """Returns the schedule of a name, as the only one in a list."""
         manifest = self._cluster.find(CRON_WORKFLOWS, name, self._namespace)
         if manifest is None:
             return []
-        if (found := cron_workflows.read(manifest)) is None:
+        if (schedule := cron_workflows.read(manifest)) is None:
             raise InputError(
                 f"schedule {name!r}: a CronWorkflow of that name exists that Trireme did not "
                 "create; choose another name"
             )
-        return [found]
+        return [schedule]
 
-    def enable(self, kept: CronWorkflow, enabled: bool) -> None:
+    def enable(self, schedule: CronWorkflow, enabled: bool) -> None:
         changed = {"spec": {"suspend": not enabled}}
-        self._cluster.patch(CRON_WORKFLOWS, kept.schedule.name, self._namespace, changed)
+        self._cluster.patch(CRON_WORKFLOWS, schedule.schedule.name, self._namespace, changed)
 
-    def remove(self, kept: CronWorkflow) -> None:
-        name, uid = kept.schedule.name, kept.manifest["metadata"]["uid"]
+    def remove(self, schedule: CronWorkflow) -> None:
+        name, uid = schedule.schedule.name, schedule.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")
 
     def _plan(self, checked: CheckedSchedule) -> Plan:
-        found = self.named(checked.schedule.name)
-        version, workflow = self._workflow(checked, found)
+        existing = self.named(checked.schedule.name)
+        version, workflow = self._workflow(checked, existing)
         schedule = checked.schedule.model_copy(update={"version": version})
-        runs = all(each.is_enabled for each in found)
+        runs = all(cron_workflow.is_enabled for cron_workflow in existing)
         if schedule.paused is not None:
             runs = not schedule.paused
-        wanted = cron_workflows.made(schedule, workflow, runs=runs)
-        differences = _differences(found[0], wanted) if found else []
+        desired = cron_workflows.made(schedule, workflow, runs=runs)
+        differences = _differences(existing[0], desired) if existing else []
         notes = cron_workflows.notes(schedule)
-        return Plan(schedule, found, differences, runs, wanted, notes=notes)
+        return Plan(schedule, existing, differences, runs, desired, notes=notes)
 
     def _workflow(
-        self, checked: CheckedSchedule, found: list[CronWorkflow]
+        self, checked: CheckedSchedule, existing: list[CronWorkflow]
     ) -> tuple[str, dict[str, Any]]:
         """Returns the name of the version that is to run, and the specification of its runs."""
         schedule, pipeline = checked.schedule, checked.pipeline
-        given = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
+        fill = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
         if schedule.version == PINNED:
             template = compiling.compiled(pipeline, self._service_account)
             compiled = json.loads(json.dumps(template.to_dict()))
-            return compiled["metadata"]["labels"][VERSION], given(compiled["spec"])
-        if schedule.version != LATEST and found and _is_same_run(found[0].schedule, schedule):
-            return schedule.version, found[0].manifest["spec"]["workflowSpec"]
+            return compiled["metadata"]["labels"][VERSION], fill(compiled["spec"])
+        if schedule.version != LATEST and existing and _is_same_run(existing[0].schedule, schedule):
+            return schedule.version, existing[0].manifest["spec"]["workflowSpec"]
         uploaded = self._cluster.find(TEMPLATES, pipeline.name, self._namespace)
         if uploaded is None:
             raise InputError(
@@ -131,37 +131,37 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
                 "it"
             )
         if schedule.version == LATEST:
-            named = {"workflowTemplateRef": {"name": pipeline.name}}
+            ref = {"workflowTemplateRef": {"name": pipeline.name}}
             parameters = workflows.as_parameters(pipeline, schedule.params)
-            return LATEST, named | ({"arguments": {"parameters": parameters}} if parameters else {})
+            return LATEST, ref | ({"arguments": {"parameters": parameters}} if parameters else {})
         version = (uploaded["metadata"].get("labels") or {}).get(VERSION, "")
         if version != schedule.version:
             raise InputError(
                 f"schedule {schedule.name}: {pipeline.name} has no version {schedule.version!r}; "
                 f"Argo has only the one uploaded last, {version}; give that, {PINNED} or {LATEST}"
             )
-        return version, given(uploaded["spec"])
+        return version, fill(uploaded["spec"])
 
 
-def _differences(found: CronWorkflow, wanted: CronWorkflow) -> list[str]:
+def _differences(existing: CronWorkflow, desired: CronWorkflow) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    said = plans.differences(
-        found.facts | {"paused": not found.is_enabled},
-        wanted.facts | {"paused": not wanted.is_enabled},
+    differences = plans.differences(
+        existing.facts | {"paused": not existing.is_enabled},
+        desired.facts | {"paused": not desired.is_enabled},
     )
-    if not said and found.content != wanted.content:
+    if not differences and existing.content != desired.content:
         return ["it was changed by somebody else, or created by another release of Trireme"]
-    return said
+    return differences
 
 
 def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], desired: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, ours = existing["metadata"], wanted["metadata"]
+    before, new = existing["metadata"], desired["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
-    annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
-    metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
-    return existing | {"metadata": metadata, "spec": wanted["spec"]}
+    annotations = (before.get("annotations") or {}) | {ANNOTATION: new["annotations"][ANNOTATION]}
+    metadata = before | {"labels": labels | new["labels"], "annotations": annotations}
+    return existing | {"metadata": metadata, "spec": desired["spec"]}

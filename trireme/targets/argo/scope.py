@@ -35,22 +35,22 @@ class Scope:
 
     def given(self, task: model.Task) -> dict[str, Value]:
         """Returns the values of a task's inputs."""
-        known = task.component.input_parameters
+        definitions = task.component.input_parameters
         guarded = task.runs_after_failure
         values: dict[str, Value] = {}
         later = {}
-        for key, one in task.inputs.items():
-            if isinstance(one.source, model.Constant):
-                later[key] = one.source.value
+        for key, argument in task.inputs.items():
+            if isinstance(argument.source, model.Constant):
+                later[key] = argument.source.value
                 continue
-            value = self.reference(one.source, task.name, guarded=guarded)
-            defined = known.get(key)
+            value = self.reference(argument.source, task.name, guarded=guarded)
+            defined = definitions.get(key)
             has_default = defined is not None and defined.default is not ABSENT
-            if guarded and defined and has_default and isinstance(one.source, OutputOf):
+            if guarded and defined and has_default and isinstance(argument.source, OutputOf):
                 default = Constant(value=defined.default)
                 value = Value(f"({value.native} ?? {default.native})")
-            if one.member:
-                selected = member(as_json(value.native), one.member)
+            if argument.member:
+                selected = member(as_json(value.native), argument.member)
                 is_text = defined is not None and defined.type == "STRING"
                 value = Value(as_text(selected) if is_text else selected)
             values[key] = value
@@ -93,25 +93,25 @@ def _parts(constant: Any, inputs: Mapping[str, Value], task: str) -> Any:
     if isinstance(constant, str):
         return _text(constant, inputs, task)
     if isinstance(constant, dict):
-        return {key: _parts(each, inputs, task) for key, each in constant.items()}
+        return {key: _parts(value, inputs, task) for key, value in constant.items()}
     if isinstance(constant, list):
-        return [_parts(each, inputs, task) for each in constant]
+        return [_parts(item, inputs, task) for item in constant]
     return constant
 
 
 def _text(text: str, inputs: Mapping[str, Value], task: str) -> Any:
-    made: list[Value | str] = []
+    parts: list[Value | str] = []
     for is_placeholder, piece in pieces(text):
         filling = _filling(piece, inputs, task) if is_placeholder else piece
-        if made and isinstance(filling, str) and isinstance(made[-1], str):
-            made[-1] += filling
+        if parts and isinstance(filling, str) and isinstance(parts[-1], str):
+            parts[-1] += filling
         else:
-            made.append(filling)
-    if all(isinstance(each, str) for each in made):
-        return "".join(map(str, made))
-    if len(made) == 1:
-        return made[0]
-    return Value(f"join(map({native(made)}, {_TEXT}), '')")
+            parts.append(filling)
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    if len(parts) == 1:
+        return parts[0]
+    return Value(f"join(map({native(parts)}, {_TEXT}), '')")
 
 
 def _filling(inside: str, inputs: Mapping[str, Value], task: str) -> Value | str:
@@ -149,7 +149,7 @@ def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
     # The SDK writes a small part of CEL, which the two languages share but for how inputs are
     # named:
     # https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/compiler/pipeline_spec_builder.py
-    made = []
+    tokens = []
     position = 0
     while position < len(cel):
         token = _TOKEN.match(cel, position)
@@ -157,11 +157,11 @@ def condition(cel: str, inputs: Mapping[str, Value], task: str) -> str:
             raise NotOnArgo(f"task {task}", f"the condition {cel!r}")
         position = token.end()
         if token["input"]:
-            made.append(inputs[token["input"]].native)
+            tokens.append(inputs[token["input"]].native)
         elif token["string"]:
-            made.append(quoted(ast.literal_eval(token["string"])))
+            tokens.append(quoted(ast.literal_eval(token["string"])))
         elif token["operator"]:
-            made.append(f" {token['operator']} ")
+            tokens.append(f" {token['operator']} ")
         else:
-            made.append({"double": "float"}.get(token["same"], token["same"]))
-    return "".join(made)
+            tokens.append({"double": "float"}.get(token["same"], token["same"]))
+    return "".join(tokens)

@@ -96,20 +96,20 @@ def _named() -> _Server | None:
 def _in_cluster(cluster: Cluster) -> _Server | None:
     """Returns the server in the cluster, which the API server's proxy leads to."""
     configuration = cluster.configuration
-    ours = configuration.get_api_key_with_prefix("authorization")
+    token_of_cluster = configuration.get_api_key_with_prefix("authorization")
     session = _Session()
     session.verify = configuration.verify_ssl and (configuration.ssl_ca_cert or True)
     session.cert = (configuration.cert_file, configuration.key_file)
     if not configuration.cert_file:
         session.cert = None
     # The API server keeps the header to itself. Argo's server reads the cookie of its UI as well.
-    if token := os.environ.get("ARGO_TOKEN", ours):
+    if token := os.environ.get("ARGO_TOKEN", token_of_cluster):
         session.cookies.set("authorization", f"Bearer {token.removeprefix('Bearer ')}")
     for namespace in dict.fromkeys((cluster.namespace, *NAMESPACES)):
         for name in NAMES:
             if port := _port(cluster, namespace, name):
                 path = SERVICES.path(namespace, f"{port}/proxy/")
-                return _Server(f"{configuration.host}{path}", session, ours)
+                return _Server(f"{configuration.host}{path}", session, token_of_cluster)
     return None
 
 
@@ -127,10 +127,10 @@ def _port(cluster: Cluster, namespace: str, name: str) -> str:
 
 
 def _missing(name: str, namespace: str) -> _Server:
-    where = ", ".join(dict.fromkeys((namespace, *NAMESPACES)))
+    namespaces = ", ".join(dict.fromkeys((namespace, *NAMESPACES)))
     raise InputError(
         "ARGO_SERVER is not set, no Service of Argo's server is to be seen in namespaces "
-        f"{where}, and only that server can resume a run; set ARGO_SERVER to HOST:PORT, or use "
-        f"Argo's own command: argo retry {name} -n {namespace} --restart-successful "
+        f"{namespaces}, and only that server can resume a run; set ARGO_SERVER to HOST:PORT, or "
+        f"use Argo's own command: argo retry {name} -n {namespace} --restart-successful "
         f"--node-field-selector {AGAIN}"
     )

@@ -61,7 +61,7 @@ class Container:
         self.artifacts = self.step.input_artifacts
         self.output_parameters = self.step.output_parameters
         self.output_artifacts = self.step.output_artifacts
-        self.has_executor = any(EXECUTOR_INPUT in each for each in self.step.command_line)
+        self.has_executor = any(EXECUTOR_INPUT in argument for argument in self.step.command_line)
         source = "\n".join(self.step.command_line)
         # A function may write to a file that it is given as an OutputPath; any other returns.
         self.writes_files = "OutputPath" in source or "def " not in source
@@ -75,12 +75,12 @@ class Container:
 
     def outputs(self, task: str) -> Iterator[tuple[str, Output]]:
         """Yields the name of each output, and where it is to be had."""
-        for key, one in self.output_parameters.items():
+        for key, declared in self.output_parameters.items():
             if self.has_executor:
                 files = self.writes_files
-                yield key, executor_output(task, key, may_be_file=files, kind=one.type)
+                yield key, executor_output(task, key, may_be_file=files, kind=declared.type)
             else:
-                yield key, file_output(task, key, one.type)
+                yield key, file_output(task, key, declared.type)
         for key, artifact in self.output_artifacts.items():
             if self.has_executor:
                 yield key, executor_artifact(task, key, artifact.schema)
@@ -89,18 +89,18 @@ class Container:
 
     def input_names(self) -> list[str]:
         """Returns the names of the template's inputs."""
-        given = [key for key, one in self.parameters.items() if not _is_config(one)]
-        return [*given, *self.artifacts, *self.more]
+        parameters = [key for key, declared in self.parameters.items() if not _is_config(declared)]
+        return [*parameters, *self.artifacts, *self.more]
 
-    def words(self, given: Sequence[str]) -> list[str]:
+    def words(self, line: Sequence[str]) -> list[str]:
         """Returns a command line with its placeholders filled, or Argo told to."""
-        every = (each for structured in given for each in words(structured, self._is_given))
+        every = (text for structured in line for text in words(structured, self._is_given))
         return [
             "".join(
                 self._in_word(piece) if is_placeholder else word(piece)
-                for is_placeholder, piece in pieces(each)
+                for is_placeholder, piece in pieces(text)
             )
-            for each in every
+            for text in every
         ]
 
     def _is_given(self, key: str) -> bool:
@@ -122,8 +122,8 @@ class Container:
             value = self._own(reference.key)
             if self.parameters.get(reference.key, _NO_TEXT).type != "STRING":
                 return word_tag(value.json)
-            given = self.given.get(reference.key)
-            never_absent = given is not None and not given.maybe_absent
+            value_given = self.given.get(reference.key)
+            never_absent = value_given is not None and not value_given.maybe_absent
             return word_tag(value.native if never_absent else f"({value.native} ?? 'null')")
         value = self.placeholder(inside)
         if isinstance(value, Constant):
@@ -133,13 +133,13 @@ class Container:
 
     def text(self, text: str) -> Any:
         """Returns a text of the pod's specification; a Value, if it is known at run time only."""
-        made = [
-            self.placeholder(each) if is_placeholder else each
-            for is_placeholder, each in pieces(text)
+        values = [
+            self.placeholder(piece) if is_placeholder else piece
+            for is_placeholder, piece in pieces(text)
         ]
-        if len(made) > 1:
+        if len(values) > 1:
             raise NotOnArgo(f"task {self.name}", f"the value {text!r} of its pod's specification")
-        value = made[0]
+        value = values[0]
         return Value(f"string({value.native})") if isinstance(value, Value) else value
 
     def placeholder(self, inside: str) -> Value:
@@ -208,21 +208,21 @@ class Container:
         """Returns kfp's ``ExecutorInput``, the JSON in which Argo puts the values."""
         inputs = {
             "parameterValues": {
-                key: self.task_config if _is_config(one) else parameter(key)
-                for key, one in self.parameters.items()
+                key: self.task_config if _is_config(declared) else parameter(key)
+                for key, declared in self.parameters.items()
             },
             "artifacts": {key: {"artifacts": parameter(key)} for key in self.artifacts},
         }
         outputs = {
             "parameters": {key: {"outputFile": self.path(key)} for key in self.output_parameters},
             "artifacts": {
-                key: {"artifacts": [self.artifact(key, one.schema)]}
-                for key, one in self.output_artifacts.items()
+                key: {"artifacts": [self.artifact(key, artifact.schema)]}
+                for key, artifact in self.output_artifacts.items()
             },
             "outputFile": self.path(FILE),
         }
         return document({"inputs": inputs, "outputs": outputs})
 
 
-def _is_config(one: Parameter) -> bool:
-    return one.type == "TASK_CONFIG"
+def _is_config(declared: Parameter) -> bool:
+    return declared.type == "TASK_CONFIG"

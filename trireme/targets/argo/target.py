@@ -108,10 +108,10 @@ class Argo(Remote[Workflow]):
         if run.state in ENDED:
             return {}
         phase = "" if run.state == "pending" and not run.begun else run.state
-        found = pending.of_workflow({"phase": phase, "message": run.message}, run.created)
+        reasons = pending.of_workflow({"phase": phase, "message": run.message}, run.created)
         with suppress(TriremeError):
-            found |= pending.of_pods(self._cluster, logs.pods(self._cluster, run))
-        return found
+            reasons |= pending.of_pods(self._cluster, logs.pods(self._cluster, run))
+        return reasons
 
     def last_words(self, run: Workflow) -> dict[str, LastWords]:
         with suppress(Forbidden):

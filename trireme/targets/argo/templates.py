@@ -79,9 +79,9 @@ class Call:
         return self.task.component
 
 
-def call_arguments(given: Mapping[str, Value]) -> list[models.Parameter]:
+def call_arguments(values: Mapping[str, Value]) -> list[models.Parameter]:
     """Returns values as arguments of a call."""
-    return [models.Parameter(name=name, value=value.tag) for name, value in given.items()]
+    return [models.Parameter(name=name, value=value.tag) for name, value in values.items()]
 
 
 def inputs_of(parameters: list[models.Parameter]) -> models.Inputs | None:
@@ -91,19 +91,19 @@ def inputs_of(parameters: list[models.Parameter]) -> models.Inputs | None:
 
 def outputs_of(expressions: Mapping[str, str]) -> models.Outputs | None:
     """Returns the outputs of a template, each with its expression; None where there are none."""
-    made = [
+    parameters = [
         models.Parameter(name=name, value_from=models.ValueFrom(expression=expression))
         for name, expression in expressions.items()
     ]
-    return models.Outputs(parameters=made) if made else None
+    return models.Outputs(parameters=parameters) if parameters else None
 
 
 def declared(
-    name: str, one: model.Parameter | model.Artifact | None, *, has_default: bool
+    name: str, spec: model.Parameter | model.Artifact | None, *, has_default: bool
 ) -> models.Parameter:
     """Returns an input of a template."""
-    about = shown(one.description) if one and one.description else None
-    default = one.default if isinstance(one, model.Parameter) else ABSENT
+    about = shown(spec.description) if spec and spec.description else None
+    default = spec.default if isinstance(spec, model.Parameter) else ABSENT
     value = encoded(None if default is ABSENT else default) if has_default else None
     return models.Parameter(name=name, value=value, description=about)
 
@@ -116,21 +116,23 @@ def directory_input(directory: str) -> list[models.Parameter]:
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Returns names of inputs or outputs without what kfp puts before those it makes up."""
     short = {key: key.removeprefix(_CHANNEL) for key in names}
-    taken = list(short.values())
-    return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
+    shorts = list(short.values())
+    return {key: name if shorts.count(name) == 1 else key for key, name in short.items()}
 
 
 def task_names(tasks: Mapping[str, model.Task]) -> dict[str, str]:
     """Returns what tasks are called in Argo: what a person has called them, where Argo takes it."""
-    made = {key: task.title for key, task in tasks.items()}
-    taken = list(made.values())
+    names = {key: task.title for key, task in tasks.items()}
+    titles = list(names.values())
     return {
         key: shortened(
             name
-            if _NAME.fullmatch(name) and taken.count(name) == 1 and name not in tasks.keys() - {key}
+            if _NAME.fullmatch(name)
+            and titles.count(name) == 1
+            and name not in tasks.keys() - {key}
             else key
         )
-        for key, name in made.items()
+        for key, name in names.items()
     }
 
 
@@ -147,18 +149,18 @@ def depends(upstream: list[str], *, ended: bool) -> str | None:
     if not ended:
         return " && ".join(f"{name}.Succeeded" for name in upstream) or None
     ends = (" || ".join(f"{name}.{state}" for state in _ENDED) for name in upstream)
-    return " && ".join(f"({each})" for each in ends) or None
+    return " && ".join(f"({alternatives})" for alternatives in ends) or None
 
 
 def absent_inputs(call: Call) -> set[str]:
     """Returns the inputs of a task that may be null at run time."""
     return {
         key
-        for key, one in call.component.inputs.items()
+        for key, spec in call.component.inputs.items()
         if (
             call.given[key].maybe_absent
             if key in call.given
-            else isinstance(one, model.Artifact) or one.default is ABSENT
+            else isinstance(spec, model.Artifact) or spec.default is ABSENT
         )
     }
 
@@ -175,8 +177,8 @@ def refine(template: models.Template, call: Call) -> None:
     strategy: dict[str, Any] = {}
     if retry := call.task.retry:
         if retry.factor != int(retry.factor):
-            what = f"the backoff_factor {retry.factor}, which is not whole,"
-            raise NotOnArgo(f"task {call.key}", what)
+            refused = f"the backoff_factor {retry.factor}, which is not whole,"
+            raise NotOnArgo(f"task {call.key}", refused)
         strategy = {"limit": str(retry.times)}
         if retry.delay or retry.within:
             backoff = {

@@ -22,20 +22,20 @@ def add(
 ) -> None:
     """Adds variables to all steps of a pipeline."""
     values = {name: Value(member("workflow.parameters", name)) for name in parameters}
-    texts = [name for name, one in parameters.items() if one.type == "STRING"]
+    texts = [name for name, parameter in parameters.items() if parameter.type == "STRING"]
     variables = {
         PIPELINE: pipeline,
         RUN: "{{workflow.name}}",
         PARAMETERS: f"{{{{={to_json(native(values))}}}}}",
         TEXTS: " ".join(texts),
     }
-    for each in templates:
-        if each.container:
-            each.container.env = (each.container.env or []) + [
+    for template in templates:
+        if template.container:
+            template.container.env = (template.container.env or []) + [
                 models.EnvVar(name=name, value=value) for name, value in variables.items()
             ]
             source = models.SecretEnvSource(name=SECRET, optional=True)
-            each.container.env_from = [models.EnvFromSource(secret_ref=source)]
+            template.container.env_from = [models.EnvFromSource(secret_ref=source)]
 
 
 def lacking(cluster: Cluster) -> str:

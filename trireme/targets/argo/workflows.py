@@ -112,16 +112,16 @@ def with_arguments(
     spec: dict[str, Any], pipeline: Pipeline, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns what a Workflow runs with other values than its parameters' defaults."""
-    values = {each["name"]: each for each in as_parameters(pipeline, arguments)}
+    values = {parameter["name"]: parameter for parameter in as_parameters(pipeline, arguments)}
     declared = (spec.get("arguments") or {}).get("parameters", [])
-    parameters = [each | values.get(each["name"], {}) for each in declared]
+    parameters = [parameter | values.get(parameter["name"], {}) for parameter in declared]
     return spec | {"arguments": {"parameters": parameters}}
 
 
 def every(cluster: Cluster) -> list[Workflow]:
     """Returns all workflows of pipelines, the newest first."""
-    found = map(_read, cluster.each(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE))
-    return sorted(found, key=lambda each: each.created, reverse=True)
+    workflows = map(_read, cluster.each(WORKFLOWS, cluster.namespace, labelSelector=PIPELINE))
+    return sorted(workflows, key=lambda workflow: workflow.created, reverse=True)
 
 
 def delete(cluster: Cluster, workflow: Workflow) -> None:
@@ -133,8 +133,8 @@ def delete(cluster: Cluster, workflow: Workflow) -> None:
 def find(cluster: Cluster, name: str) -> Workflow:
     """Returns a workflow."""
     # What no object can be called would be another path to the API server.
-    if _NAME.fullmatch(name) and (found := cluster.find(WORKFLOWS, name, cluster.namespace)):
-        return _read(found)
+    if _NAME.fullmatch(name) and (workflow := cluster.find(WORKFLOWS, name, cluster.namespace)):
+        return _read(workflow)
     raise NoSuchRun(
         f"there is no run {name!r} in namespace {cluster.namespace}; 'trireme list --target argo' "
         "shows the latest"
@@ -163,7 +163,7 @@ def _read(workflow: dict[str, Any]) -> Workflow:
         begun=_steps(status),
         uid=metadata["uid"],
         made_from=(metadata.get("labels") or {}).get(PIPELINE, ""),
-        given={each["name"]: each.get("value", "") for each in _arguments(workflow)},
+        given={argument["name"]: argument.get("value", "") for argument in _arguments(workflow)},
         finished=_seconds(status["finishedAt"]) if status.get("finishedAt") else 0.0,
     )
 
@@ -176,18 +176,18 @@ def _steps(status: dict[str, Any]) -> list[Node]:
     nodes = workflow_nodes.nodes(status)
     pods = [node for node in nodes.values() if node.get("type") == "Pod"]
     pods.sort(key=lambda node: str(node.get("startedAt")))
-    named = {node["name"]: node for node in nodes.values()}
-    found = []
+    by_name = {node["name"]: node for node in nodes.values()}
+    steps = []
     for name, last in {untried(pod["name"]): pod for pod in pods}.items():
         above = re.sub(r"\(\d+\)$", "", last["name"])
-        node = named.get(above, last)  # what is above the tries, or the only one
+        node = by_name.get(above, last)  # what is above the tries, or the only one
         waits = node.get("phase") == "Running" and last.get("phase") == "Pending"
         phase = "Pending" if waits else node.get("phase", "")
         counted = turns(name)
         step = last.get("templateName", "")
         # Above the tries Argo says only why there is no further one.
         message = (last if phase in ("Failed", "Error") else node).get("message", "")
-        found.append(
+        steps.append(
             Node(
                 in_a_loop(step, *counted),
                 _STATES.get(phase, phase.lower()),
@@ -198,7 +198,7 @@ def _steps(status: dict[str, Any]) -> list[Node]:
                 node=name,
             )
         )
-    return found
+    return steps
 
 
 def _result(node: dict[str, Any]) -> str:

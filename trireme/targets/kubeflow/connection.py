@@ -92,14 +92,14 @@ class Connection:
 
     def pages(self, method: str, field: str, **arguments: Any) -> list[Any]:
         """Returns all that a listing has, whatever the number of its pages."""
-        found: list[Any] = []
+        items: list[Any] = []
         token = ""
         while True:
             page = self.ask(method, page_token=token, page_size=100, **arguments)
-            found += getattr(page, field) or []
+            items += getattr(page, field) or []
             token = page.next_page_token or ""
             if not token:
-                return found
+                return items
 
     def named(self, method: str, field: str, name: str) -> list[Any]:
         """Returns all of this user's objects of one name."""
@@ -130,9 +130,9 @@ class Connection:
                     f"the certificate of {self.host} is not trusted; set --ca-file or "
                     "REQUESTS_CA_BUNDLE to the file with the certificate that signed it"
                 ) from None
-            why = str(getattr(error, "reason", error)).rpartition(": ")[2]
+            reason = str(getattr(error, "reason", error)).rpartition(": ")[2]
             raise Unavailable(
-                f"Kubeflow Pipelines at {self.host} does not answer ({why}); is --endpoint or "
+                f"Kubeflow Pipelines at {self.host} does not answer ({reason}); is --endpoint or "
                 "KF_PIPELINES_ENDPOINT its URL?"
             ) from None
         except OSError as error:
@@ -152,8 +152,8 @@ def _check(server: Server) -> None:
             try:
                 Path(file).read_text()
             except (OSError, UnicodeDecodeError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise InputError(f"{option} {file}: cannot be read: {why}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise InputError(f"{option} {file}: cannot be read: {reason}") from None
     if server.endpoint:
         return
     try:

@@ -26,16 +26,16 @@ def for_mlflow(name: str) -> dict[str, Any]:
 
 def ensure(connection: Connection, name: str) -> str:
     """Returns the id of an experiment, which is made if it is not there."""
-    if not (found := _named(connection, name)):
+    if not (experiments := _named(connection, name)):
         try:
-            made = connection.ask(
+            created = connection.ask(
                 "experiments.experiment_service_create_experiment",
                 experiment={"display_name": name} | connection.in_namespace(),
             )
-            return str(made.experiment_id)
+            return str(created.experiment_id)
         except AlreadyThere:
-            found = _named(connection, name)
-    return str(found[0].experiment_id)
+            experiments = _named(connection, name)
+    return str(experiments[0].experiment_id)
 
 
 def _named(connection: Connection, name: str) -> list[Any]:

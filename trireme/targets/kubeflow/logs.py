@@ -36,11 +36,11 @@ def every(cluster: Cluster, run: Run) -> list[pod_logs.Pod]:
     return pod_logs.pods(cluster, f"{RUN}={run.id}")
 
 
-def of_steps(found: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
+def of_steps(run_pods: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
     """Returns those that do a step's work, with its name and turn."""
     names = _by_tasks(steps)
     named = []
-    for pod in found:
+    for pod in run_pods:
         step = step_of(pod)
         if step and (name := names.get(tasks_of(pod))):
             named.append((in_a_loop(name, *turns_of(pod)), pod))
@@ -49,10 +49,10 @@ def of_steps(found: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[p
     return named
 
 
-def drivers(found: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
+def drivers(run_pods: list[pod_logs.Pod], steps: Mapping[str, StepPath]) -> list[pod_logs.Named]:
     """Returns those that prepare a task, with its name: that of the step, if it is one."""
     names = _by_tasks(steps)
-    named = [(driven_by(pod), pod) for pod in found]
+    named = [(driven_by(pod), pod) for pod in run_pods]
     return [(names.get(tasks_of(pod), task), pod) for task, pod in named if task]
 
 
@@ -63,4 +63,4 @@ def _by_tasks(steps: Mapping[str, StepPath]) -> dict[tuple[str, ...], str]:
 def failed(drivers: list[pod_logs.Named]) -> list[pod_logs.Named]:
     """Returns those whose last try has failed."""
     last = {untried(node_of(pod)): (task, pod) for task, pod in drivers}
-    return [each for each in last.values() if failure(each[1], CONTAINER)]
+    return [driver for driver in last.values() if failure(driver[1], CONTAINER)]

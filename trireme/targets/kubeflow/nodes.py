@@ -75,11 +75,11 @@ def tasks_by_turn(tasks: Sequence[Any], path: StepPath) -> dict[tuple[int, ...],
     if not parents:
         return {}
     workflow = next(iter(parents)).rpartition("-")[0]
-    found = {}
+    tasks_of_turns = {}
     for turns in product(counted, repeat=loops):
         if task := _last_try_of(workflow, _node_names(path, turns), parents):
-            found[turns] = task
-    return found
+            tasks_of_turns[turns] = task
+    return tasks_of_turns
 
 
 def _node_names(path: StepPath, turns: tuple[int, ...]) -> list[str]:

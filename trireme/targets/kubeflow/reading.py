@@ -51,8 +51,8 @@ class Run(base.Run):
     def parameters(self) -> Mapping[str, Any]:
         """Values of its pipeline's parameters."""
         config = self.source.runtime_config
-        given: dict[str, Any] = json_values.whole((config.parameters if config else None) or {})
-        return given
+        values: dict[str, Any] = json_values.whole((config.parameters if config else None) or {})
+        return values
 
     @property
     def facts(self) -> dict[str, str]:
@@ -78,23 +78,23 @@ def run(connection: Connection, source: Any) -> Run:
 
 def begun_steps(run: Run, step_paths: dict[str, StepPath]) -> list[Step]:
     """Returns the steps of a run that have begun, each turn of a loop a step of its own."""
-    begun: dict[str, Step] = {}
+    steps_by_name: dict[str, Step] = {}
     for task in run.tasks:
         step = _step(task.display_name or "", task)
-        other = begun.get(step.name)
+        other = steps_by_name.get(step.name)
         if other is None or _rank(step) < _rank(other):
-            begun[step.name] = step
-    found = []
+            steps_by_name[step.name] = step
+    steps = []
     for name, path in step_paths.items():
         is_in_a_loop, has_its_name = any(task.is_loop for task in path), path[-1].name == name
         loop = name if is_in_a_loop else ""
         # Of a pipeline that is used twice the nodes are called alike, as those of a loop's turns.
         alike = is_in_a_loop or not has_its_name
         if turns := nodes.tasks_by_turn(run.tasks, path) if alike else {}:
-            found += [_step(in_a_loop(name, *turn), task, loop) for turn, task in turns.items()]
-        elif has_its_name and name in begun:
-            found.append(begun[name])
-    return found
+            steps += [_step(in_a_loop(name, *turn), task, loop) for turn, task in turns.items()]
+        elif has_its_name and name in steps_by_name:
+            steps.append(steps_by_name[name])
+    return steps
 
 
 def _step(name: str, task: Any, loop: str = "") -> Step:

@@ -39,10 +39,10 @@ class Trigger:
     @property
     def facts(self) -> dict[str, Any]:
         """All in which it can differ from another of its name, in a person's words."""
-        where = self.version_id or self.pipeline_id or "new"
+        version = self.version_id or self.pipeline_id or "new"
         facts = self.schedule.facts
         return facts | {
-            "version": f"{self.schedule.version} ({where})",
+            "version": f"{self.schedule.version} ({version})",
             "cron": f"{facts['cron']} (on Kubeflow {self.cron})",
             "starts": _start(self.schedule),
         }
@@ -126,18 +126,18 @@ def _start(schedule: Schedule) -> datetime | None:
 def everything(connection: Connection) -> list[Recurring]:
     """Returns all recurring runs that Trireme has made."""
     listed = connection.pages(_LIST, "recurring_runs", **connection.in_namespace())
-    return [*filter(None, (read(connection, each) for each in listed))]
+    return [*filter(None, (read(connection, source) for source in listed))]
 
 
 def named(connection: Connection, name: str) -> list[Any]:
     """Returns kfp's models of all recurring runs of a name, the oldest first."""
-    found = connection.named(_LIST, "recurring_runs", name)
-    return sorted(found, key=lambda each: str(each.created_at))
+    sources = connection.named(_LIST, "recurring_runs", name)
+    return sorted(sources, key=lambda source: str(source.created_at))
 
 
 def ours(connection: Connection, name: str) -> list[Recurring]:
     """Returns what is there of a schedule, the oldest first."""
-    found = []
+    existing = []
     for source in named(connection, name):
         recurring = read(connection, source)
         if recurring is None:
@@ -145,8 +145,8 @@ def ours(connection: Connection, name: str) -> list[Recurring]:
                 f"schedule {name!r}: a recurring run of that name exists that Trireme did not "
                 f"create; choose another name, or see {_page(connection, source)}"
             )
-        found.append(recurring)
-    return found
+        existing.append(recurring)
+    return existing
 
 
 def read(connection: Connection, source: Any) -> Recurring | None:

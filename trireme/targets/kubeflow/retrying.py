@@ -33,16 +33,16 @@ def retry(connection: Connection, connect: Callable[[], Cluster], run: Run) -> s
     run.check_resume()
     try:
         cluster = connect()
-        found = cluster.items(WORKFLOWS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
+        workflows = cluster.items(WORKFLOWS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
     except TriremeError as error:
         runs.retry(connection, run)
         return f"{NOT_AGAIN}: {first_line(error)}"
-    if not found:
+    if not workflows:
         raise InputError(
             f"run {run.name}: cannot be resumed: its Workflow is gone from namespace "
             f"{cluster.namespace}, and its workspace with it; start a new run"
         )
-    workflow = found[0]
+    workflow = workflows[0]
     workspaces.check(cluster, workflow, run.name)
     runs.retry(connection, run)
     if not workflow["status"].get("nodes"):  # Argo keeps those of a large workflow elsewhere
@@ -63,12 +63,12 @@ def _forget_hooks(cluster: Cluster, workflow: str) -> None:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             with suppress(NotFound):  # gone by itself
                 cluster.delete(PODS, name, cluster.namespace, uid)
-    gone = {key for key, node in nodes.items() if HOOK in node["name"]}
-    changed: dict[str, Any] = dict.fromkeys(gone)
+    hooks = {key for key, node in nodes.items() if HOOK in node["name"]}
+    changed: dict[str, Any] = dict.fromkeys(hooks)
     for key, node in nodes.items():
         for field in ("children", "outboundNodes"):
             before = node.get(field) or []
-            if key not in gone and not gone.isdisjoint(before):
-                kept = [each for each in before if each not in gone]
-                changed.setdefault(key, {})[field] = kept
+            if key not in hooks and not hooks.isdisjoint(before):
+                children = [child for child in before if child not in hooks]
+                changed.setdefault(key, {})[field] = children
     cluster.patch(WORKFLOWS, workflow, cluster.namespace, {"status": {"nodes": changed}})

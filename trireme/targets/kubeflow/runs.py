@@ -32,12 +32,12 @@ def start(
         },
         "runtime_config": {"parameters": parameters},
     } | experiments.for_mlflow(experiment)
-    made = connection.ask(
+    created = connection.ask(
         "runs.run_service_create_run",
         run=body,
         happened=lambda: next(iter(_named(connection, name)), None),
     )
-    return reading.run(connection, made)
+    return reading.run(connection, created)
 
 
 def recording_note(run: Run) -> str:
@@ -58,23 +58,23 @@ def get(connection: Connection, run_id: str) -> Run:
     return reading.run(connection, connection.ask("runs.run_service_get_run", run_id=run_id))
 
 
-def find(connection: Connection, wanted: str) -> Run:
+def find(connection: Connection, name: str) -> Run:
     """Returns a run by its id or name."""
-    if _ID.fullmatch(wanted):
+    if _ID.fullmatch(name):
         try:
-            return get(connection, wanted)
+            return get(connection, name)
         except NotFound:
-            raise NoSuchRun(f"there is no run with the id {wanted} at {connection.host}") from None
-    found = _named(connection, wanted)
-    if len(found) > 1:
-        ids = ", ".join(sorted(run.run_id for run in found))
-        raise InputError(f"{len(found)} runs are called {wanted!r}; give the id of one: {ids}")
-    if not found:
+            raise NoSuchRun(f"there is no run with the id {name} at {connection.host}") from None
+    candidates = _named(connection, name)
+    if len(candidates) > 1:
+        ids = ", ".join(sorted(run.run_id for run in candidates))
+        raise InputError(f"{len(candidates)} runs are called {name!r}; give the id of one: {ids}")
+    if not candidates:
         raise NoSuchRun(
-            f"there is no run {wanted!r} at {connection.host}; 'trireme list --target kfp' shows "
+            f"there is no run {name!r} at {connection.host}; 'trireme list --target kfp' shows "
             "the latest"
         )
-    return get(connection, found[0].run_id)
+    return get(connection, candidates[0].run_id)
 
 
 def latest(connection: Connection) -> list[Run]:
@@ -90,13 +90,13 @@ def latest(connection: Connection) -> list[Run]:
 
 def every(connection: Connection) -> list[Run]:
     """Returns all runs that are not archived, the newest first."""
-    found = connection.pages(
+    listed = connection.pages(
         "runs.run_service_list_runs",
         "runs",
         sort_by="created_at desc",
         **connection.in_namespace(),
     )
-    return [reading.run(connection, run) for run in found]
+    return [reading.run(connection, run) for run in listed]
 
 
 def cancel(connection: Connection, run: Run) -> None:

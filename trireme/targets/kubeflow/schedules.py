@@ -70,7 +70,7 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         keep = plan.keep or _create(self.connection, plan)
-        others = [each for each in plan.found if each.id != keep.id]
+        others = [recurring_run for recurring_run in plan.found if recurring_run.id != keep.id]
         for other in others:
             if other.is_enabled:
                 self.enable(other, False)
@@ -87,16 +87,16 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         """Returns what is there of a schedule, the oldest first: several in a change broken off."""
         return recurring.ours(self.connection, name)
 
-    def enable(self, kept: Recurring, enabled: bool) -> None:
+    def enable(self, schedule: Recurring, enabled: bool) -> None:
         verb = "enable" if enabled else "disable"
-        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=kept.id)
+        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=schedule.id)
 
-    def remove(self, kept: Recurring) -> None:
+    def remove(self, schedule: Recurring) -> None:
         """Removes a recurring run alone: it owns the Workflows of its runs, which stay."""
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self.connection.ask(
                 f"{SERVICE}delete_recurring_run",
-                recurring_run_id=kept.id,
+                recurring_run_id=schedule.id,
                 propagation_policy=ORPHAN,
             )
 
@@ -111,24 +111,24 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         )
 
     def _plan(self, checked: CheckedSchedule) -> Plan:
-        wanted = _wanted(self.connection, checked)
-        recurring.description(wanted.schedule, paused=True)
-        found = self.named(checked.schedule.name)
+        desired = _wanted(self.connection, checked)
+        recurring.description(desired.schedule, paused=True)
+        existing = self.named(checked.schedule.name)
         if checked.schedule.paused is not None:
             runs = not checked.schedule.paused
-        elif len(found) > 1:
-            runs = found[-1].was_to_run
+        elif len(existing) > 1:
+            runs = existing[-1].was_to_run
         else:
-            runs = all(each.is_enabled for each in found)
+            runs = all(schedule.is_enabled for schedule in existing)
         return Plan(
             checked.schedule,
-            found,
-            _differences(wanted, found, runs),
+            existing,
+            _differences(desired, existing, runs),
             runs,
             checked,
-            wanted,
-            _fitting(wanted, found),
-            notes=[] if wanted.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
+            desired,
+            _fitting(desired, existing),
+            notes=[] if desired.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
         )
 
 
@@ -156,45 +156,45 @@ def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
 
-def _fitting(wanted: Trigger, found: list[Recurring]) -> Recurring | None:
-    return next((each for each in reversed(found) if each.trigger.facts == wanted.facts), None)
+def _fitting(desired: Trigger, existing: list[Recurring]) -> Recurring | None:
+    return next((run for run in reversed(existing) if run.trigger.facts == desired.facts), None)
 
 
-def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[str]:
+def _differences(desired: Trigger, existing: list[Recurring], runs: bool) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    if not found:
+    if not existing:
         return []
-    fitting = _fitting(wanted, found)
-    if fitting and len(found) > 1:
+    fitting = _fitting(desired, existing)
+    if fitting and len(existing) > 1:
         return ["an interrupted change is completed"]
-    there = fitting or found[-1]
-    old = there.trigger.facts | {"paused": not there.is_enabled}
-    new = wanted.facts | {"paused": not runs}
+    current = fitting or existing[-1]
+    old = current.trigger.facts | {"paused": not current.is_enabled}
+    new = desired.facts | {"paused": not runs}
     return plans.differences(old, new)
 
 
 def _create(connection: Connection, plan: Plan) -> Recurring:
-    wanted, checked = plan.wanted, plan.checked
-    if checked.schedule.version == PINNED and not wanted.version_id:
+    desired, checked = plan.wanted, plan.checked
+    if checked.schedule.version == PINNED and not desired.version_id:
         version = uploading.upload(connection, checked.pipeline)
-        schedule = wanted.schedule.model_copy(update={"version": version.name})
-        wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
-    body = wanted.body(
+        schedule = desired.schedule.model_copy(update={"version": version.name})
+        desired = Trigger(schedule, desired.cron, version.pipeline_id, version.id)
+    body = desired.body(
         checked.experiment,
         experiments.ensure(connection, checked.experiment),
         enabled=plan.runs and not plan.found,
         in_the_end=plan.runs,
     )
-    known = {each.id for each in plan.found}
+    known_ids = {schedule.id for schedule in plan.found}
 
     def made_all_the_same() -> Any:
-        named = recurring.named(connection, checked.schedule.name)
-        new = (each for each in named if each.recurring_run_id not in known)
-        return next((each for each in new if recurring.read(connection, each)), None)
+        sources = recurring.named(connection, checked.schedule.name)
+        new = (source for source in sources if source.recurring_run_id not in known_ids)
+        return next((source for source in new if recurring.read(connection, source)), None)
 
     source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    made = recurring.read(connection, source)
-    assert made
-    return made
+    created = recurring.read(connection, source)
+    assert created
+    return created

@@ -165,13 +165,13 @@ class Kubeflow(Remote[Run]):
     def waits(self, run: Run) -> dict[str, str]:
         with suppress(TriremeError):
             cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
-            found = logs.every(cluster, run)
+            pods_of_run = logs.every(cluster, run)
             steps = self._step_paths(run)
-            drivers = logs.drivers(found, steps)
+            drivers = logs.drivers(pods_of_run, steps)
             before = pending.of_failed(cluster, logs.failed(drivers), self._died)
             if run.state in ENDED:
                 return before
-            pods = [*drivers, *logs.of_steps(found, steps)]
+            pods = [*drivers, *logs.of_steps(pods_of_run, steps)]
             return self._workflow_waits(cluster, run) | pending.of_pods(cluster, pods) | before
         return {}
 
@@ -211,8 +211,8 @@ class Kubeflow(Remote[Run]):
     def _pods_with_logs(
         self, cluster: Cluster, run: Run, steps: Mapping[str, StepPath]
     ) -> list[pod_logs.Named]:
-        found = logs.every(cluster, run)
-        return [*logs.of_steps(found, steps), *logs.failed(logs.drivers(found, steps))]
+        pods = logs.every(cluster, run)
+        return [*logs.of_steps(pods, steps), *logs.failed(logs.drivers(pods, steps))]
 
     def stop(self, run: Run) -> None:
         runs.cancel(self.connection, run)

@@ -40,11 +40,11 @@ def upload(connection: Connection, pipeline: Pipeline) -> Version:
         file = compiling.write(pipeline, Path(directory))
         content = _content(file)
         pipeline_id = _pipeline(connection, pipeline)
-        found = _find(connection, pipeline_id, content)
-        is_new = found is None
-        if found is None:
-            found = _create(connection, pipeline, pipeline_id, file, content)
-    return _version(connection, found, is_new=is_new)
+        version = _find(connection, pipeline_id, content)
+        is_new = version is None
+        if version is None:
+            version = _create(connection, pipeline, pipeline_id, file, content)
+    return _version(connection, version, is_new=is_new)
 
 
 def preview(connection: Connection, pipeline: Pipeline) -> Version:
@@ -52,8 +52,8 @@ def preview(connection: Connection, pipeline: Pipeline) -> Version:
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         content = _content(compiling.write(pipeline, Path(directory)))
     pipeline_id = find_pipeline(connection, pipeline.name)
-    if found := _find(connection, pipeline_id, content) if pipeline_id else None:
-        return _version(connection, found, is_new=False)
+    if version := _find(connection, pipeline_id, content) if pipeline_id else None:
+        return _version(connection, version, is_new=False)
     return Version(True, {}, _name(*_commit(pipeline), content), "", pipeline_id)
 
 
@@ -66,14 +66,14 @@ def find_version(connection: Connection, pipeline_id: str, name: str) -> str:
 def find_pipeline(connection: Connection, name: str) -> str:
     """Returns the id of a pipeline; empty if there is none of that name."""
     try:
-        found = connection.ask(
+        pipeline = connection.ask(
             "pipelines.pipeline_service_get_pipeline_by_name",
             name=name,
             **connection.in_namespace(),
         )
     except NotFound:
         return ""
-    return str(found.pipeline_id)
+    return str(pipeline.pipeline_id)
 
 
 def _content(file: Path) -> str:
@@ -89,8 +89,8 @@ def _version(connection: Connection, source: Any, *, is_new: bool) -> Version:
 
 def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
     """Returns the id of the server's pipeline of that name, made if it is not there."""
-    if found := find_pipeline(connection, pipeline.name):
-        return found
+    if pipeline_id := find_pipeline(connection, pipeline.name):
+        return pipeline_id
     body = {
         "name": pipeline.name,
         "display_name": pipeline.display_name,
@@ -98,10 +98,10 @@ def _pipeline(connection: Connection, pipeline: Pipeline) -> str:
         "tags": {"made-by": "trireme"},
     }
     try:
-        made = connection.ask(
+        created = connection.ask(
             "pipelines.pipeline_service_create_pipeline", pipeline=body | connection.in_namespace()
         )
-        return str(made.pipeline_id)
+        return str(created.pipeline_id)
     except AlreadyThere:  # since a moment ago, or by a request whose answer was lost
         return find_pipeline(connection, pipeline.name)
 

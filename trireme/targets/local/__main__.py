@@ -29,8 +29,8 @@ def main(name: str) -> None:
     except TriremeError as refusal:
         error = refusal
     except Exception as fault:  # of ours
-        place = record.directory / CONSOLE
-        error = TriremeError(f"run {name} failed: {first_line(fault)}; {place} has the traceback")
+        log = record.directory / CONSOLE
+        error = TriremeError(f"run {name} failed: {first_line(fault)}; {log} has the traceback")
         raise
     finally:
         if not record.has_ended:

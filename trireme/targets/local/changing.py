@@ -37,33 +37,35 @@ def changed(
     """
     for name in (pair.partition("=")[0] for pair in pairs):
         if name not in LATER or name not in pipeline.parameters:
-            known = ", ".join(each for each in LATER if each in pipeline.parameters)
+            known = ", ".join(name for name in LATER if name in pipeline.parameters)
             raise InputError(
                 f"-p {name}: resume changes only what comes after training"
                 f"{f' ({known})' if known else ''}; for another {name} start a new run"
             )
-    given = pipeline.given([*pairs], None)
-    given = {name: value for name, value in given.items() if value != arguments.get(name)}
-    made = arguments | given
+    values = pipeline.given([*pairs], None)
+    values = {name: value for name, value in values.items() if value != arguments.get(name)}
+    merged = arguments | values
     options.check(
-        made.get("min_accuracy", 0.0), made.get("gate") or {}, made.get("evaluation") or {}
+        merged.get("min_accuracy", 0.0), merged.get("gate") or {}, merged.get("evaluation") or {}
     )
-    naming.check(made.get("model_factory") or "")
-    registry.check_name(made.get("model_name") or "any")
+    naming.check(merged.get("model_factory") or "")
+    registry.check_name(merged.get("model_name") or "any")
     done = {name for name, step in run.ended_at_all.items() if step["state"] == "FINISHED"}
-    taking = {name: {*_taking(pipeline.graph, name)} for name in given}
+    taking = {name: {*_taking(pipeline.graph, name)} for name in values}
     for name, steps in taking.items():
-        if found := next((one for one in sorted(done) if any(is_of(one, s) for s in steps)), ""):
+        if finished := next(
+            (step for step in sorted(done) if any(is_of(step, s) for s in steps)), ""
+        ):
             raise InputError(
-                f"-p {name}: step {found} of run {run.name} is done and would be another one; "
+                f"-p {name}: step {finished} of run {run.name} is done and would be another one; "
                 "start a new run"
             )
     before = run.directory / BEFORE
-    write_whole(before, json.dumps({name: arguments.get(name) for name in given} | _read(before)))
+    write_whole(before, json.dumps({name: arguments.get(name) for name in values} | _read(before)))
     for step in {step for steps in taking.values() for step in steps}:
         # MLflow changes no parameter: what the step was tried with stays, as a run that has failed.
         journal.run_path(run.workspace, step).unlink(missing_ok=True)
-    return made
+    return merged
 
 
 def recorded(directory: Path, arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -82,15 +84,15 @@ def _taking(graph: Graph, parameter: str) -> Iterator[str]:
 
     def walk(group: Group, names: set[str], path: tuple[str, ...]) -> Iterator[str]:
         for task in group.tasks.values():
-            taken = {
+            inputs = {
                 name
-                for name, one in task.inputs.items()
-                if isinstance(one.source, InputOf) and one.source.name in names
+                for name, value in task.inputs.items()
+                if isinstance(value.source, InputOf) and value.source.name in names
             }
             at = (*path, task.name)
             if isinstance(task.component, Group):
-                yield from walk(task.component, taken, at)
-            elif isinstance(task.component, Step) and taken - only_looked_at(task.component):
+                yield from walk(task.component, inputs, at)
+            elif isinstance(task.component, Step) and inputs - only_looked_at(task.component):
                 yield graph.names[at]
 
     return walk(graph.root, {parameter}, ())
@@ -116,22 +118,22 @@ def mended(run: LocalRun, arguments: dict[str, Any]) -> str:
         return ""
     url, revision = (arguments.get(f"code_{name}") or "" for name in ("url", "revision"))
     inside = Path(arguments.get("code_directory") or "", program)
-    ours = run.workspace / "code" / inside
+    own_file = run.workspace / "code" / inside
     if snapshot.is_meant(url, revision):
-        theirs = urls.directory(url) / inside
-        if theirs.is_file() and ours.parent.is_dir():
-            content = theirs.read_bytes()
-            if not ours.is_file() or ours.read_bytes() != content:
-                _bring(theirs, ours, content, run.workspace / options.MENDED)
-                return f"{theirs} is run as it is now; all other code is that of the training"
-    if not ours.is_file():
+        source_file = urls.directory(url) / inside
+        if source_file.is_file() and own_file.parent.is_dir():
+            content = source_file.read_bytes()
+            if not own_file.is_file() or own_file.read_bytes() != content:
+                _bring(source_file, own_file, content, run.workspace / options.MENDED)
+                return f"{source_file} is run as it is now; all other code is that of the training"
+    if not own_file.is_file():
         raise InputError(f"evaluation.entrypoint {program!r} does not exist in the code of the run")
     return ""
 
 
-def _bring(theirs: Path, ours: Path, content: bytes, said: Path) -> None:
-    partial = ours.with_name(f".{secrets.token_hex(8)}.partial")
+def _bring(source_file: Path, own_file: Path, content: bytes, note_file: Path) -> None:
+    partial = own_file.with_name(f".{secrets.token_hex(8)}.partial")
     partial.write_bytes(content)
-    partial.replace(ours)
-    about = {"file": str(theirs), "sha256": hashlib.sha256(content).hexdigest()}
-    write_whole(said, json.dumps(about))
+    partial.replace(own_file)
+    about = {"file": str(source_file), "sha256": hashlib.sha256(content).hexdigest()}
+    write_whole(note_file, json.dumps(about))

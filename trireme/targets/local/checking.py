@@ -21,9 +21,9 @@ def check(graph: Graph) -> None:
         name = path[-1].name
         if not step.is_python:
             containers.check(name, step.image)
-        given = step.variables.keys() | os.environ.keys()
+        variables = step.variables.keys() | os.environ.keys()
         for variable, is_needed in step.from_the_cluster.items():
-            if is_needed and variable not in given:
+            if is_needed and variable not in variables:
                 raise InputError(
                     f"step {name}: its variable {variable} comes from the cluster; set it for "
                     f"this command, and the step has it{_THERE}"

@@ -32,7 +32,7 @@ def executor_input(call: Call) -> Values:
     if call.values:
         inputs["parameterValues"] = call.values
     if call.artifacts:
-        inputs["artifacts"] = {name: {"artifacts": found} for name, found in call.artifacts.items()}
+        inputs["artifacts"] = {name: {"artifacts": items} for name, items in call.artifacts.items()}
     outputs: Values = {"outputFile": str(call.directory / OUTPUT)}
     if parameters := call.step.output_parameters:
         outputs["parameters"] = {
@@ -49,14 +49,14 @@ def command_line(call: Call, place: Place, python: str = sys.executable) -> list
     Args:
         python: What runs in place of ``python3``, but for what the step's own source says.
     """
-    made: list[str] = []
+    line: list[str] = []
     is_source = False
     for word in _words(call.step.command, call):
         if not is_source:
             word = _KFP.sub("'kfp'", word).replace("python3", python)
-        made.append(word if is_source else filled(word, call, place))
+        line.append(word if is_source else filled(word, call, place))
         is_source = _PROGRAM in word
-    return made + [filled(word, call, place) for word in _words(call.step.arguments, call)]
+    return line + [filled(word, call, place) for word in _words(call.step.arguments, call)]
 
 
 def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str]) -> list[str]:
@@ -67,12 +67,12 @@ def in_a_container(call: Call, place: Place, name: str, variables: dict[str, str
         variables: Those of the step, filled.
     """
     words, arguments = (
-        [filled(word, call, place) for word in _words(given, call)]
-        for given in (call.step.command, call.step.arguments)
+        [filled(word, call, place) for word in _words(part, call)]
+        for part in (call.step.command, call.step.arguments)
     )
-    volumes = [Path(one) for one in call.step.volumes if Path(one).exists()]
+    volumes = [Path(volume) for volume in call.step.volumes if Path(volume).exists()]
     folders = [place.artifacts, place.workspace, *volumes]
-    for artifact in (one for found in call.artifacts.values() for one in found):
+    for artifact in (artifact for items in call.artifacts.values() for artifact in items):
         uri = Path(artifact["uri"])
         if uri.is_absolute() and uri.exists() and place.artifacts not in uri.parents:
             folders.append(uri)
@@ -99,19 +99,19 @@ def outputs(call: Call) -> Values:
     Raises:
         TriremeError: It cannot be read.
     """
-    said: Values = {}
+    output: Values = {}
     file = call.directory / OUTPUT
     try:
         if file.exists() and (text := file.read_text()):
-            said = json.loads(text)
-        found = {name: _left(call, name, said) for name in call.step.output_parameters}
-        artifacts = said.get("artifacts", {})
+            output = json.loads(text)
+        result = {name: _left(call, name, output) for name in call.step.output_parameters}
+        artifacts = output.get("artifacts", {})
         for name, artifact in call.step.output_artifacts.items():
             left = artifacts.get(name, {}).get("artifacts") or [_made(call, name)]
-            found[name] = [{**_at_its_uri(one), "type": artifact.schema} for one in left]
+            result[name] = [{**_at_its_uri(item), "type": artifact.schema} for item in left]
     except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
         raise TriremeError(f"step {call.task}: its outputs cannot be read: {error}") from None
-    return {name: value for name, value in found.items() if value is not ABSENT}
+    return {name: value for name, value in result.items() if value is not ABSENT}
 
 
 def prepare(call: Call) -> None:
@@ -131,12 +131,12 @@ def _at_its_uri(artifact: Values) -> Values:
     return artifact
 
 
-def _left(call: Call, name: str, said: Values) -> Any:
+def _left(call: Call, name: str, output: Values) -> Any:
     """Returns an output that is a value: what the executor says, or what is in a file."""
     definition = call.step.output_parameters[name]
-    given = said.get("parameterValues", {})
-    if name in given:
-        value = given[name]
+    parameters = output.get("parameterValues", {})
+    if name in parameters:
+        value = parameters[name]
     elif (file := call.directory / name).exists():
         value = file.read_text()
         if definition.type != "STRING":
@@ -188,8 +188,8 @@ def _referred(reference: Keyed, call: Call) -> Any:
         artifact = _made(call, key)
     if not artifact or not attribute:
         return artifact or ABSENT
-    found = artifact["uri" if attribute == "path" else attribute]
-    return found.get(reference.item, ABSENT) if reference.item else found
+    value = artifact["uri" if attribute == "path" else attribute]
+    return value.get(reference.item, ABSENT) if reference.item else value
 
 
 def _made(call: Call, name: str) -> Values:

@@ -19,8 +19,8 @@ PATIENCE = 20.0  # seconds for an answer
 @cache
 def engine() -> str:
     """Returns the command that runs containers here; empty where none can."""
-    found = filter(None, map(shutil.which, ENGINES))
-    return next((each for each in found if _works(each)), "")
+    engines = filter(None, map(shutil.which, ENGINES))
+    return next((candidate for candidate in engines if _works(candidate)), "")
 
 
 def check(step: str, image: str) -> None:
@@ -56,25 +56,25 @@ def command(
         passed: The names of variables that it gets as they are here.
         folders: What it sees of this machine, at the same places.
     """
-    made = [engine(), "run", "--rm", "--name", name, "--network", "host"]
+    line = [engine(), "run", "--rm", "--name", name, "--network", "host"]
     # Whoever runs this owns the folders, whatever user the image names.
-    made += ["--user", f"{os.getuid()}:{os.getgid()}"]
+    line += ["--user", f"{os.getuid()}:{os.getgid()}"]
     if os.getuid() and Path(engine()).name == "podman":
-        made += ["--userns", "keep-id"]
+        line += ["--userns", "keep-id"]
     for folder in folders:
-        made += ["--volume", f"{folder}:{folder}"]
+        line += ["--volume", f"{folder}:{folder}"]
     for variable in (
         *environment.VARIABLES,
         *sorted(passed),
     ):  # whose values are in no list of processes
-        made += ["--env", variable]
+        line += ["--env", variable]
     for variable, value in variables.items():
-        made += ["--env", f"{variable}={value}"]
-    known = {one: os.environ[one] for one in passed if one in os.environ} | dict(variables)
-    words = [expand(word, known) for word in words]
+        line += ["--env", f"{variable}={value}"]
+    values = {key: os.environ[key] for key in passed if key in os.environ} | dict(variables)
+    words = [expand(word, values) for word in words]
     if words:
-        made += ["--entrypoint", words[0]]
-    return [*made, image, *words[1:], *(expand(word, known) for word in arguments)]
+        line += ["--entrypoint", words[0]]
+    return [*line, image, *words[1:], *(expand(word, values) for word in arguments)]
 
 
 def remove(name: str) -> None:

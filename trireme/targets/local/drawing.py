@@ -50,11 +50,11 @@ def conclusion(
     arguments: dict[str, Any],
     message: str,
     status: str,
-    whole: PipelineRunId,
+    parent: PipelineRunId,
 ) -> Conclusion:
     """Returns what MLflow is to show of a run that has ended."""
     picture = _drawn(directory, pipeline, arguments, status, message)
-    written = note.write(directory / "workspace", status, message, picture.commands, whole)
+    written = note.write(directory / "workspace", status, message, picture.commands, parent)
     return Conclusion(written, page.render(picture, is_framed=True))
 
 

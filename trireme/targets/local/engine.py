@@ -168,10 +168,10 @@ class Engine:
         """Runs all of it; returns the first failure, which ended it."""
         root = self._graph.root
         scope = {name: value for name, value in arguments.items() if value is not None}
-        given = _Given(scope, {}, self.place.artifacts / self._graph.name)
+        inputs = _Given(scope, {}, self.place.artifacts / self._graph.name)
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="step") as self._pool:
             try:
-                _Group(self, root, given, self._end).begin()
+                _Group(self, root, inputs, self._end).begin()
                 while self._outcome is None:
                     if self._done.empty():  # not before all that can begin now is known
                         self._fill()
@@ -230,8 +230,8 @@ def _outcome_of(future: "Future[Ran]", call: Call) -> Outcome:
     try:
         outputs, error = future.result()
     except Exception as fault:  # of ours; other steps go on, and the run ends
-        why = limit_reached(fault) or repr(fault)
-        outputs, error = {}, TriremeError(f"step {call.task} cannot run: {why}")
+        reason = limit_reached(fault) or repr(fault)
+        outputs, error = {}, TriremeError(f"step {call.task} cannot run: {reason}")
     return Outcome(FAILED if error else SUCCEEDED, outputs, error, call.began[-1])
 
 
@@ -242,9 +242,9 @@ class _Group:
         ended: Told when all of it has ended.
     """
 
-    def __init__(self, engine: Engine, group: Group, given: _Given, ended: Ended) -> None:
-        self._engine, self._group, self._given, self._ended = engine, group, given, ended
-        self._scope: Values = {**given.values, **given.artifacts}
+    def __init__(self, engine: Engine, group: Group, inputs: _Given, ended: Ended) -> None:
+        self._engine, self._group, self._given, self._ended = engine, group, inputs, ended
+        self._scope: Values = {**inputs.values, **inputs.artifacts}
         self._left = {name: len(task.after) for name, task in group.tasks.items()}
         self._has_failed = False
         self._outcomes: dict[str, Outcome] = {}
@@ -277,13 +277,13 @@ class _Group:
     def _start(self, task: Task, ended: Ended) -> None:
         """Begins a task once."""
         try:
-            given = self._given_to(task)
-            if task.condition and not holds(task.condition, given.values, task.name):
+            inputs = self._given_to(task)
+            if task.condition and not holds(task.condition, inputs.values, task.name):
                 self._engine.soon(partial(ended, Outcome(SKIPPED)))
             elif task.loop:
-                _Turns(self._engine, task, given, ended).begin()
+                _Turns(self._engine, task, inputs, ended).begin()
             else:
-                _begin(self._engine, task, given, ended)
+                _begin(self._engine, task, inputs, ended)
         except InputError as error:
             failure = StepFailed(str(error))  # what steps have left, and no input of a person's
             if isinstance(task.component, Step):
@@ -293,21 +293,21 @@ class _Group:
             self._engine.soon(partial(ended, Outcome(FAILED, error=failure)))
 
     def _given_to(self, task: Task) -> _Given:
-        given: Values = {}
-        for name, one in task.inputs.items():
-            if isinstance(one.source, Constant):
+        inputs: Values = {}
+        for name, task_input in task.inputs.items():
+            if isinstance(task_input.source, Constant):
                 continue
-            value = self._value(one.source)
-            if one.member and value is not ABSENT:
-                value = values.member_of(value, one.member, _where(task, name))
-            given[name] = value
-        for name, one in task.inputs.items():  # which may refer to the others
-            if isinstance(one.source, Constant):
-                fill = partial(self._placeholder, task, given)
-                given[name] = values.filled(one.source.value, fill)
+            value = self._value(task_input.source)
+            if task_input.member and value is not ABSENT:
+                value = values.member_of(value, task_input.member, _where(task, name))
+            inputs[name] = value
+        for name, task_input in task.inputs.items():  # which may refer to the others
+            if isinstance(task_input.source, Constant):
+                fill = partial(self._placeholder, task, inputs)
+                inputs[name] = values.filled(task_input.source.value, fill)
         items = task.loop.items.name if task.loop and isinstance(task.loop.items, InputOf) else ""
-        made, artifacts = {}, {}
-        for name, value in given.items():
+        parameters, artifacts = {}, {}
+        for name, value in inputs.items():
             definition = task.component.inputs.get(name)
             if value is ABSENT or value is None:
                 if name != items and not _may_be_left_out(definition):
@@ -315,13 +315,13 @@ class _Group:
             elif task.inputs[name].is_artifact:
                 artifacts[name] = value
             elif task.loop and name == items:
-                made[name] = value
+                parameters[name] = value
             else:
-                made[name] = values.accepted(value, definition, _where(task, name))
+                parameters[name] = values.accepted(value, definition, _where(task, name))
         if isinstance(task.component, Group):
-            made = _defaults(task.component) | made
+            parameters = _defaults(task.component) | parameters
         return _Given(
-            made,
+            parameters,
             artifacts,
             self._given.directory / task.name,
             self._given.turns,
@@ -342,12 +342,12 @@ class _Group:
             "pipelineTaskName": source.task,
         }
 
-    def _placeholder(self, task: Task, given: Values, inside: str) -> Any:
+    def _placeholder(self, task: Task, inputs: Values, inside: str) -> Any:
         value = self._engine.place.placeholder(inside, task.name)
         if value is ABSENT:
-            value = values.input_named(inside, given)
-        if value is ABSENT and (asked := keyed(inside)) and asked.key in task.inputs:
-            raise InputError(f"{_where(task, asked.key)}: there is no value for it")
+            value = values.input_named(inside, inputs)
+        if value is ABSENT and (reference := keyed(inside)) and reference.key in task.inputs:
+            raise InputError(f"{_where(task, reference.key)}: there is no value for it")
         if value is ABSENT:
             raise InputError(f"task {task.name}: there is no value for {{{{${inside}}}}}")
         return value
@@ -355,35 +355,37 @@ class _Group:
     def _outcome(self) -> Outcome:
         """Returns how the group has ended."""
         if self._has_failed:  # the first is why, in the order in which they have ended
-            failed = (one for one in self._outcomes.values() if one.state == FAILED)
-            began = min(one.began for one in self._outcomes.values())
+            failed = (outcome for outcome in self._outcomes.values() if outcome.state == FAILED)
+            began = min(outcome.began for outcome in self._outcomes.values())
             return Outcome(FAILED, error=next(failed).error, began=began)
         outputs = {}
         for name, sources in self._group.given.items():
-            found = (self._outcomes[one.task].outputs.get(one.key, ABSENT) for one in sources)
-            left = next((one for one in found if one is not ABSENT), ABSENT)
+            results = (
+                self._outcomes[output.task].outputs.get(output.key, ABSENT) for output in sources
+            )
+            left = next((value for value in results if value is not ABSENT), ABSENT)
             if left is not ABSENT:
                 outputs[name] = left
         return Outcome(SUCCEEDED, outputs)
 
 
-def _begin(engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
+def _begin(engine: Engine, task: Task, inputs: _Given, ended: Ended) -> None:
     """Begins what a task is of."""
     component = task.component
     if isinstance(component, Group):
-        _Group(engine, component, given, ended).begin()
+        _Group(engine, component, inputs, ended).begin()
     elif isinstance(component, Importer):
         try:
-            imported = Outcome(SUCCEEDED, _imported(engine, task, component, given.values))
+            imported = Outcome(SUCCEEDED, _imported(engine, task, component, inputs.values))
         except InputError as error:
             imported = Outcome(FAILED, error=StepFailed(str(error)))
         engine.soon(partial(ended, imported))
     else:
         assert isinstance(component, Step)
         call = Call(
-            task.name, given.turns, component, given.directory, given.values, given.artifacts
+            task.name, inputs.turns, component, inputs.directory, inputs.values, inputs.artifacts
         )
-        engine.submit(call, given.steps_after, ended)
+        engine.submit(call, inputs.steps_after, ended)
 
 
 class _Attempts:
@@ -422,17 +424,17 @@ def _given_up(error: TriremeError | None, within: float) -> TriremeError | None:
     """Returns why a task has failed, and why it is not tried again though it has retries left."""
     if error is None:
         return None
-    said = f"{error}; it is not tried again, as its retries had {within:g} s, which are over"
-    return TriremeError(said, error.detail, error.exit_status)
+    message = f"{error}; it is not tried again, as its retries had {within:g} s, which are over"
+    return TriremeError(message, error.detail, error.exit_status)
 
 
 class _Turns:
     """A loop, whose turns begin as many at once as it says."""
 
-    def __init__(self, engine: Engine, task: Task, given: _Given, ended: Ended) -> None:
+    def __init__(self, engine: Engine, task: Task, inputs: _Given, ended: Ended) -> None:
         assert task.loop
         self._engine, self._task, self._loop, self._ended = engine, task, task.loop, ended
-        self._given = given
+        self._given = inputs
         self._items = self._all_items()
         self._outcomes: dict[int, Outcome] = {}
         self._begun, self._has_failed = 0, False
@@ -445,18 +447,18 @@ class _Turns:
             self._begin()
 
     def _all_items(self) -> list[Any]:
-        where = f"task {self._task.name}"
+        label = f"task {self._task.name}"
         if isinstance(self._loop.items, Constant):
             items = self._loop.items.value
         elif self._loop.is_of_artifacts:
-            return [[one] for one in self._given.artifacts.get(self._loop.items.name, [])]
+            return [[artifact] for artifact in self._given.artifacts.get(self._loop.items.name, [])]
         elif (name := self._loop.items.name) in self._given.values:
-            items = values.items_of(self._given.values[name], where)
+            items = values.items_of(self._given.values[name], label)
         else:
             raise InputError(f"{_where(self._task, name)}: there is no value for it")
         definition = self._task.component.inputs.get(self._loop.item)
         return [
-            values.accepted(item, definition, f"{where}: item {number}")
+            values.accepted(item, definition, f"{label}: item {number}")
             for number, item in enumerate(items)
         ]
 
@@ -474,42 +476,42 @@ class _Turns:
         self._begun += 1
         item = {self._loop.item: self._items[number]}
         loop, of_artifacts = self._given, self._loop.is_of_artifacts
-        given = _Given(
+        inputs = _Given(
             loop.values | ({} if of_artifacts else item),
             loop.artifacts | (item if of_artifacts else {}),
             loop.directory.with_name(f"{loop.directory.name}-iteration-{number}"),
             (*loop.turns, number),
             loop.steps_after,
         )
-        _begin(self._engine, self._task, given, partial(self._after, number))
+        _begin(self._engine, self._task, inputs, partial(self._after, number))
 
     def _outcome(self) -> Outcome:
         ordered = [self._outcomes[number] for number in sorted(self._outcomes)]
-        failed = [one for one in ordered if one.state == FAILED]
+        failed = [outcome for outcome in ordered if outcome.state == FAILED]
         if failed:
-            began = min(one.began for one in ordered)
+            began = min(outcome.began for outcome in ordered)
             return Outcome(FAILED, error=failed[0].error, began=began)
         outputs: Values = {}
         for name, definition in self._task.component.outputs.items():
-            left = [one.outputs[name] for one in ordered if one.outputs.get(name) is not None]
+            left = [turn.outputs[name] for turn in ordered if turn.outputs.get(name) is not None]
             if isinstance(definition, Artifact):
                 left = list(itertools.chain.from_iterable(left))
             outputs[name] = left
         return Outcome(SUCCEEDED, outputs)
 
 
-def _imported(engine: Engine, task: Task, importer: Importer, given: Values) -> Values:
+def _imported(engine: Engine, task: Task, importer: Importer, inputs: Values) -> Values:
     """Returns the artifact that an importer stands for."""
 
     def value_of(inside: str) -> Any:
-        found = values.input_named(inside, given)
-        found = engine.place.placeholder(inside, task.name) if found is ABSENT else found
-        if found is ABSENT:
+        value = values.input_named(inside, inputs)
+        value = engine.place.placeholder(inside, task.name) if value is ABSENT else value
+        if value is ABSENT:
             raise InputError(f"task {task.name}: there is no value for {{{{${inside}}}}}")
-        return found
+        return value
 
     uri: Any = importer.uri
-    uri = given.get(uri.name) if isinstance(uri, InputOf) else uri.value
+    uri = inputs.get(uri.name) if isinstance(uri, InputOf) else uri.value
     if not isinstance(uri, str):
         raise InputError(f"task {task.name}: there is no URI to import")
     artifact = {
@@ -523,9 +525,9 @@ def _imported(engine: Engine, task: Task, importer: Importer, given: Values) -> 
 
 def _defaults(component: Component) -> Values:
     return {
-        name: one.default
-        for name, one in component.input_parameters.items()
-        if one.default is not ABSENT and one.default is not None
+        name: definition.default
+        for name, definition in component.input_parameters.items()
+        if definition.default is not ABSENT and definition.default is not None
     }
 
 

@@ -22,62 +22,62 @@ def prunable(
     before: float, keep: int, cache_limit: float | None = None, records: bool = False
 ) -> list[Prunable]:
     """Returns what may be removed; see ``Target``."""
-    waiting = {one.name for one in unsent.read()}
+    waiting = {run.name for run in unsent.read()}
     latest = runs.latest()
     old = [
         run
         for run in latest[keep:]
         if run.state != "running" and run.name not in waiting and run.ended_at < before
     ]
-    found = [
+    prunables = [
         Prunable(f"run {run.name}", run.ended_at, _size(run.directory), partial(_remove, run))
         for run in old
     ]
-    place = home() / "jobs"
+    jobs_home = home() / "jobs"
     old_jobs = [
         job
-        for job in jobs.all_jobs(place)[keep:]
+        for job in jobs.all_jobs(jobs_home)[keep:]
         if job.state != "running" and job.ended_at < before
     ]
     for job in old_jobs:
-        remove = partial(jobs.delete, place, job.name)
-        found.append(Prunable(f"job {job.name}", job.ended_at, _size(job.directory), remove))
-    gone = {*(run.directory for run in old), *(job.directory for job in old_jobs)}
+        remove = partial(jobs.delete, jobs_home, job.name)
+        prunables.append(Prunable(f"job {job.name}", job.ended_at, _size(job.directory), remove))
+    removed = {*(run.directory for run in old), *(job.directory for job in old_jobs)}
     # Also of runs whose records another version has written.
-    kept = (folder for folder in _folders(home() / "runs") if folder not in gone)
-    used = set(_used(folder / "workspace" for folder in kept))
-    used |= set(_used(folder for folder in place.glob("*") if folder not in gone))
-    found += _unused(used, before, cache_limit)
-    return found + (_records(before, gone) if records else [])
+    remaining = (folder for folder in _folders(home() / "runs") if folder not in removed)
+    used = set(_used(folder / "workspace" for folder in remaining))
+    used |= set(_used(folder for folder in jobs_home.glob("*") if folder not in removed))
+    prunables += _unused(used, before, cache_limit)
+    return prunables + (_records(before, removed) if records else [])
 
 
-def _records(before: float, gone: set[Path]) -> list[Prunable]:
+def _records(before: float, removed: set[Path]) -> list[Prunable]:
     """Returns MLflow's records of runs that are gone, or about to go."""
     from trireme.tracking import old_records
 
-    kept = {folder.name for folder in _folders(home() / "runs") if folder not in gone}
+    remaining = {folder.name for folder in _folders(home() / "runs") if folder not in removed}
     return [
         Prunable(
-            f"record {one.name}",
-            one.ended,
-            sum(map(_size, one.artifacts)),
-            partial(old_records.remove, one),
+            f"record {record.name}",
+            record.ended,
+            sum(map(_size, record.artifacts)),
+            partial(old_records.remove, record),
         )
-        for one in old_records.find(before, kept)
+        for record in old_records.find(before, remaining)
     ]
 
 
 def _unused(used: set[Path], before: float, limit: float | None) -> list[Prunable]:
     """Returns the datasets and packages that none uses and that are old or too much."""
-    cached = sorted(_cached(), key=lambda each: each[1].since)
-    there = sum(one.bytes for _, one in cached)
-    found = []
-    for folder, one in cached:
-        is_too_much = limit is not None and there > limit and one.since < time.time() - LATELY
-        if folder.resolve() not in used and (one.since < before or is_too_much):
-            found.append(one)
-            there -= one.bytes
-    return found
+    cached = sorted(_cached(), key=lambda item: item[1].since)
+    total = sum(item.bytes for _, item in cached)
+    prunables = []
+    for folder, item in cached:
+        is_too_much = limit is not None and total > limit and item.since < time.time() - LATELY
+        if folder.resolve() not in used and (item.since < before or is_too_much):
+            prunables.append(item)
+            total -= item.bytes
+    return prunables
 
 
 def _cached() -> Iterator[tuple[Path, Prunable]]:
@@ -92,8 +92,8 @@ def _cached() -> Iterator[tuple[Path, Prunable]]:
         yield folder, Prunable(f"packages {folder.name}", at, _size(folder), remove)
 
 
-def _folders(place: Path) -> list[Path]:
-    return [one for one in sorted(place.glob("*/")) if not one.is_symlink()]
+def _folders(parent: Path) -> list[Path]:
+    return [folder for folder in sorted(parent.glob("*/")) if not folder.is_symlink()]
 
 
 def _remove(run: runs.LocalRun) -> None:
@@ -116,7 +116,7 @@ def _used(workspaces: Iterable[Path]) -> Iterator[Path]:
 def _size(folder: Path) -> int:
     """Returns the bytes that a folder takes; files that it shares with others count for it."""
     total = 0
-    for place, _, files in os.walk(folder):
+    for directory, _, files in os.walk(folder):
         for name in files:
-            total += os.lstat(f"{place}/{name}").st_blocks * 512
+            total += os.lstat(f"{directory}/{name}").st_blocks * 512
     return total

@@ -73,8 +73,8 @@ def _this_command() -> str:
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
         return "python -m trireme"
-    found = shutil.which("trireme")
-    is_found = found and program.resolve() == Path(found).resolve()
+    installed = shutil.which("trireme")
+    is_found = installed and program.resolve() == Path(installed).resolve()
     if is_found or program.name != "trireme" or "/" not in sys.argv[0]:
         return "trireme"
     path = min(os.path.relpath(program), str(program.absolute()), key=len)

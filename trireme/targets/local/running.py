@@ -79,12 +79,12 @@ def _fill(directory: Path, pipeline: Pipeline, arguments: dict[str, Any]) -> Non
 
 def prepared(directory: Path) -> tuple[Pipeline, dict[str, Any]]:
     """Returns what ``prepare`` has left: a pipeline and its arguments."""
-    given, kept = directory / local_runs.PARAMETERS, directory / AT_ONCE
+    parameters_file, at_once_file = directory / local_runs.PARAMETERS, directory / AT_ONCE
     try:
-        arguments = dict(json.loads(given.read_text()))
-        at_once = json.loads(kept.read_text())
+        arguments = dict(json.loads(parameters_file.read_text()))
+        at_once = json.loads(at_once_file.read_text())
     except (FileNotFoundError, ValueError, TypeError):
-        raise kept_record.of_another_version(given) from None
+        raise kept_record.of_another_version(parameters_file) from None
     return replace(catalog.load(str(directory / PIPELINE)), at_once=at_once), arguments
 
 
@@ -111,10 +111,10 @@ def _resume(
     run: local_runs.LocalRun, lock: FileLock, console: Console, pairs: Sequence[str]
 ) -> Result:
     run.check_resume()
-    for place in (run.directory / PIPELINE, run.directory / local_runs.PARAMETERS, run.workspace):
-        if not place.exists():
+    for path in (run.directory / PIPELINE, run.directory / local_runs.PARAMETERS, run.workspace):
+        if not path.exists():
             raise InputError(
-                f"run {run.name}: cannot be resumed: there is no {place}; start a new run"
+                f"run {run.name}: cannot be resumed: there is no {path}; start a new run"
             )
     store.check_writable(store.uri())
     pipeline, arguments = prepared(run.directory)
@@ -140,7 +140,7 @@ def _changed_since(workspace: Path, arguments: dict[str, Any]) -> str:
     url, revision = (arguments.get(f"code_{name}") or "" for name in ("url", "revision"))
     try:
         tags = [record.get("tags", {}) for record in journal.read(workspace, "checkout")]
-        before = next((each["git.commit"] for each in tags if "git.commit" in each), "")
+        before = next((item["git.commit"] for item in tags if "git.commit" in item), "")
         if not (before and snapshot.is_meant(url, revision)):
             return ""
         with snapshot.taken(url, arguments.get("code_without") or ()) as now:
@@ -199,7 +199,7 @@ def go(
     # The server may be back by now, and older runs may have waited for it.
     if result.status != "KILLED":
         unsent.bring_all()
-        if not is_whole and name not in {one.name for one in unsent.read()}:
+        if not is_whole and name not in {unsent_run.name for unsent_run in unsent.read()}:
             result.mend()
     result.run_id, result.mlflow_page = pipeline_run.run_id, pipeline_run.page
     result.needs_ui = not pipeline_run.is_on_a_server
@@ -237,9 +237,9 @@ def _tell(
     secret = given(arguments.get("webhook_secret", ""), "webhook")
     if not secret:
         return
-    told = outcome.read(result.workspace, pipeline.name, result.name, result.status, "")
+    run_outcome = outcome.read(result.workspace, pipeline.name, result.name, result.status, "")
     try:
-        webhook.send(secret, replace(told, page=page), tries=1)
+        webhook.send(secret, replace(run_outcome, page=page), tries=1)
     except TriremeError as error:
         console.print(f"warning: {error}")
 

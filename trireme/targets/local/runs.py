@@ -291,17 +291,17 @@ class LocalRun(Run):
             name = file.name
             return file.parent.stat().st_ctime, name == LOG, len(name), name
 
-        found = defaultdict(list)
+        logs_by_step = defaultdict(list)
         for file in sorted((self.workspace / "steps").glob("*/output*.log"), key=turn):
-            found[file.parent.name].append(file)
-        return found
+            logs_by_step[file.parent.name].append(file)
+        return logs_by_step
 
 
 def latest() -> list[LocalRun]:
     """Returns the runs of this machine, the newest first."""
     folders = (file.parent for file in (home() / "runs").glob("*/run.json"))
-    found = kept_record.readable(folders, _read)
-    return sorted(found, key=lambda run: run.created, reverse=True)
+    local_runs = kept_record.readable(folders, _read)
+    return sorted(local_runs, key=lambda run: run.created, reverse=True)
 
 
 def find(name: str, *, is_held: bool = False) -> LocalRun:
@@ -375,17 +375,17 @@ def logs(name: str, step: str, on_line: Callable[[str, str], None], *, follow: b
     while True:
         run = find(name)
         over = not follow or run.state != "running"
-        begun = run.logs_of_every_attempt
-        if step and over and not any(is_of(one, step) for one in begun):
-            raise InputError(f"step {step!r}: the run has {', '.join(begun) or 'none yet'}")
-        for one, files in begun.items():
-            if not step or is_of(one, step):
+        logs_by_step = run.logs_of_every_attempt
+        if step and over and not any(is_of(begun, step) for begun in logs_by_step):
+            raise InputError(f"step {step!r}: the run has {', '.join(logs_by_step) or 'none yet'}")
+        for begun, files in logs_by_step.items():
+            if not step or is_of(begun, step):
                 for turn, file in enumerate(files):
                     is_whole = over or file.name != LOG
-                    start = read.get((one, turn), 0)
+                    start = read.get((begun, turn), 0)
                     with suppress(FileNotFoundError):  # it was set aside just now
-                        read[one, turn] = forward_lines(
-                            file, start, partial(on_line, one), to_end_of_file=is_whole
+                        read[begun, turn] = forward_lines(
+                            file, start, partial(on_line, begun), to_end_of_file=is_whole
                         )
         if over:
             return

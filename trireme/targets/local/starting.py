@@ -45,7 +45,7 @@ def is_ours(command: Sequence[str]) -> bool:
 
 
 def modules_of(
-    command: list[str], variables: dict[str, str], image: str, given: dict[str, Any]
+    command: list[str], variables: dict[str, str], image: str, inputs: dict[str, Any]
 ) -> tuple[str, ...]:
     """Returns what is loaded in advance for a step; nothing for one that has to start on its own.
 
@@ -57,10 +57,10 @@ def modules_of(
     if variables or not (is_ours(command) and is_for(command)):
         return ()
     if computed := _PARAMETER.search(image):
-        image = str(given.get(computed[1], ""))
+        image = str(inputs.get(computed[1], ""))
     function = command[command.index("--function_to_execute") + 1]
     has_torch = function in _USE_TORCH and image.startswith(PYTORCH.partition(":")[0])
-    if function == TRIAL and "entrypoint" in (given.get("evaluation") or {}):
+    if function == TRIAL and "entrypoint" in (inputs.get("evaluation") or {}):
         return _OF_TRIALS
     return _WITH_TORCH if has_torch else _LOADED
 
@@ -124,7 +124,7 @@ class Starter:
         """Has steps start on their own from now on."""
         with self._one_at_a_time:
             warm, self._warm[modules] = self._warm[modules], None
-            last, how = warm.end() if warm else ("", "")
+            last, ending = warm.end() if warm else ("", "")
         if warm and not self._is_stopped:
-            lost = f"the process that loads once for all steps {how}"
+            lost = f"the process that loads once for all steps {ending}"
             self._warn(f"{last}warning: {lost}; steps load what they need themselves")

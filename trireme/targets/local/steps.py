@@ -178,8 +178,8 @@ class Steps:
             command = commands.in_a_container(call, self.place, container, variables)
             containers.remove(container)  # of a run that was killed before it was resumed
         modules = modules_of(command, variables, call.step.image, call.values)
-        wanted = self._wanted(name, call.values)
-        environment = self._record.step_started(name, Path(result.temporary), wanted)
+        download = self._wanted(name, call.values)
+        environment = self._record.step_started(name, Path(result.temporary), download)
         if not is_ours(command):
             with contextlib.suppress(TriremeError):  # without, which the end of the run tells
                 environment |= announced(Path(environment[TRACKER]))
@@ -227,26 +227,26 @@ class Steps:
             if state != "KILLED" and not exit_status:
                 self._mark(call)  # before anybody is told that it is done
             # A trial that failed says more in its summary, and the sweep goes on.
-            said = _last_record(records, "summary") or ""
-            said = str(error) if error and (exit_status or not said) else said
+            summary = _last_record(records, "summary") or ""
+            summary = str(error) if error and (exit_status or not summary) else summary
             with self._recorded:
                 self._record.step_ended(name, state, result.workspace, resources)
-                result.record.step(name, state, resources, said)
+                result.record.step(name, state, resources, summary)
             with self._shown:
-                self._console.ended(name, state, said)
+                self._console.ended(name, state, summary)
         if not exit_status:
             return left, None
         return {}, error or TriremeError(f"step {name} was ended")
 
-    def _wanted(self, step: str, given: dict[str, Any]) -> Callable[[str], None] | None:
+    def _wanted(self, step: str, inputs: dict[str, Any]) -> Callable[[str], None] | None:
         """Returns what brings what a step of ours, told by its inputs, would load MLflow for."""
         workspace = self._result.workspace
-        if step == "evaluate" and {"model_name", "evaluation"} <= given.keys():
-            place, own = registry.champion_folder(workspace), bool(given["evaluation"])
-            return lambda experiment_id: registry.download_champion(given["model_name"], place, own)
-        if step == "compare" and {"model_name", "warm_start"} <= given.keys():
-            place = history.folder(workspace)
-            return partial(history.download, given["model_name"], place, given["warm_start"])
+        if step == "evaluate" and {"model_name", "evaluation"} <= inputs.keys():
+            path, own = registry.champion_folder(workspace), bool(inputs["evaluation"])
+            return lambda experiment_id: registry.download_champion(inputs["model_name"], path, own)
+        if step == "compare" and {"model_name", "warm_start"} <= inputs.keys():
+            path = history.folder(workspace)
+            return partial(history.download, inputs["model_name"], path, inputs["warm_start"])
         return None
 
     def _followed(
@@ -293,13 +293,13 @@ class Steps:
         file, has_ended = journal.progress_path(self._result.workspace, name), threading.Event()
 
         def show() -> None:
-            shown = None
+            last = None
             while not has_ended.wait(LOOK):
                 now = progress.read(file)
-                if now and now != shown:
+                if now and now != last:
                     with self._shown:
                         self._console.progress(name, now)
-                    shown = now
+                    last = now
                 self._record.step_goes_on(name)
 
         watch = threading.Thread(target=show, daemon=True)
@@ -350,14 +350,14 @@ def _digest(text: str) -> str:
 
 def _seal(call: Call) -> str:
     """Returns what a step's mark holds: it fits these inputs, and outputs that are whole."""
-    given = commands.executor_input(call)["inputs"]
-    if "parameterValues" in given:
+    inputs = commands.executor_input(call)["inputs"]
+    if "parameterValues" in inputs:
         looked_at = changing.only_looked_at(call.step)
-        kept = {name: v for name, v in given["parameterValues"].items() if name not in looked_at}
-        given = given | {"parameterValues": kept}
+        rest = {name: v for name, v in inputs["parameterValues"].items() if name not in looked_at}
+        inputs = inputs | {"parameterValues": rest}
     files = [call.directory / name for name in (commands.OUTPUT, *call.step.output_parameters)]
     left = [file.read_text(errors="replace") if file.exists() else None for file in files]
-    return _digest(json.dumps([given, left], sort_keys=True))
+    return _digest(json.dumps([inputs, left], sort_keys=True))
 
 
 def _follow(process: Process, log: IO[bytes], show: Callable[[str], None]) -> list[str]:

@@ -110,10 +110,10 @@ class Local(Target[LocalRun]):
         return f"{name} cancelled"
 
     def resume(self, name: str, console: "Console", pairs: Sequence[str] = ()) -> int:
-        found = runs.find(name)
+        run = runs.find(name)
         from trireme.targets.local import running
 
-        return _ended(running.resume(found, console, pairs), console)
+        return _ended(running.resume(run, console, pairs), console)
 
     def prunable(
         self, before: float, keep: int, cache_limit: float | None = None, records: bool = False

@@ -49,15 +49,15 @@ def forget(name: str) -> None:
 
 def read() -> list[Unsent]:
     """Returns the runs that some server lacks, the oldest first."""
-    found = []
+    entries = []
     for file in (home() / "unsent").glob("*"):
         with suppress(FileNotFoundError):  # another process has brought it just now
             if file.suffix not in (".partial", LOCK):
-                found.append((file.stat().st_mtime, file.name, json.loads(file.read_text())))
-    return [Unsent(name, *content) for _, name, content in sorted(found)]
+                entries.append((file.stat().st_mtime, file.name, json.loads(file.read_text())))
+    return [Unsent(name, *content) for _, name, content in sorted(entries)]
 
 
-def bring(one: Unsent) -> None:
+def bring(record_to_send: Unsent) -> None:
     """Brings all of a run to MLflow.
 
     Raises:
@@ -66,7 +66,7 @@ def bring(one: Unsent) -> None:
     # The other way round as well: running.py brings older runs once it is done with its own.
     from trireme.targets.local.running import prepared
 
-    run = runs.find(one.name)
+    run = runs.find(record_to_send.name)
     pipeline, arguments = prepared(run.directory)
     experiment = arguments.get("experiment", "")
     record = PipelineRun(
@@ -76,32 +76,32 @@ def bring(one: Unsent) -> None:
         record.step_kept(step, ended["state"], ended["resources"])
     message = str(run.error) if run.error else ""
     conclude = partial(drawing.conclusion, run.directory, pipeline, arguments, message)
-    record.close(one.status, {"duration_seconds": one.seconds}, conclude)
-    if one.status == "FINISHED":
-        runs.Record.mend(run.directory, one.status)
-    forget(one.name)
+    record.close(record_to_send.status, {"duration_seconds": record_to_send.seconds}, conclude)
+    if record_to_send.status == "FINISHED":
+        runs.Record.mend(run.directory, record_to_send.status)
+    forget(record_to_send.name)
 
 
 def bring_all() -> bool:
     """Brings what MLflow lacks, and says so; returns whether that is all."""
-    here, waiting = store.uri(), read()
+    server, waiting = store.uri(), read()
     if waiting and shutil.disk_usage(home()).free < ROOM:
         say(f"warning: there is hardly room left on the disk of {home()}")
         return False
-    for one in waiting:
-        if one.server != store.public(here):
-            say(f"{one.name} waits for MLflow at {one.server}; set MLFLOW_TRACKING_URI to it")
+    for run in waiting:
+        if run.server != store.public(server):
+            say(f"{run.name} waits for MLflow at {run.server}; set MLFLOW_TRACKING_URI to it")
             continue
         try:
-            store.check_reachable(here)
+            store.check_reachable(server)
         except TriremeError as error:
-            _warn(one.name, error)
+            _warn(run.name, error)
             break  # the others would wait for the same server
         client.hurry()
         try:
-            _bring_alone(one.name)
+            _bring_alone(run.name)
         except TriremeError as error:
-            _warn(one.name, error)
+            _warn(run.name, error)
             if isinstance(error, TrackingUnavailable):
                 break
     return not read()
@@ -117,9 +117,9 @@ def _bring_alone(name: str) -> None:
             forget(name)
             return
         with suppress(TimeoutError), runs.held(name):  # who runs it brings it in the end
-            one = Unsent(name, *json.loads(_file(name).read_text()))  # it may have ended anew
-            bring(one)
-            say(f"{name} is whole in MLflow now, as {one.status}")
+            run = Unsent(name, *json.loads(_file(name).read_text()))  # it may have ended anew
+            bring(run)
+            say(f"{name} is whole in MLflow now, as {run.status}")
 
 
 def _warn(name: str, error: TriremeError) -> None:

@@ -84,15 +84,15 @@ class Warm:
     def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
         self._kills = oom_kills()
         self._is_used = False
-        self._channel, theirs = socket.socketpair()
-        with theirs:
+        self._channel, child_end = socket.socketpair()
+        with child_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno()), *modules],
+                [sys.executable, "-m", __name__, str(child_end.fileno()), *modules],
                 env=environment | {RUNTIME: "true"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,  # as steps have
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 start_new_session=True,
             )
         self._last: deque[bytes] = deque(maxlen=LAST_LINES)
@@ -115,8 +115,8 @@ class Warm:
         step = Forked(for_us, out, report)
         self._is_used = True
         try:
-            held = [] if lock is None else [os.dup(lock)]
-            self._ask([command, grace, environment], [stdin, stdout, reported, *held])
+            locks = [] if lock is None else [os.dup(lock)]
+            self._ask([command, grace, environment], [stdin, stdout, reported, *locks])
             step.begin()
         except BaseException:
             step.terminate()
@@ -124,17 +124,17 @@ class Warm:
             raise
         return step
 
-    def _ask(self, request: Any, theirs: list[int]) -> None:
+    def _ask(self, request: Any, descriptors: list[int]) -> None:
         """Asks for a step, and closes the files that it is given."""
         try:
             with os.fdopen(os.memfd_create("request"), "w") as file:
                 json.dump(request, file)
                 file.flush()
                 with contextlib.suppress(OSError):  # it has ended, and is perhaps closed
-                    socket.send_fds(self._channel, [b"."], [*theirs, file.fileno()])
+                    socket.send_fds(self._channel, [b"."], [*descriptors, file.fileno()])
         finally:
-            for each in theirs:
-                os.close(each)
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def kill(self) -> None:
         """Ends it at once, whatever it loads; steps go on."""
@@ -173,15 +173,15 @@ def main(channel: socket.socket, modules: Sequence[str]) -> None:
     gc.freeze()  # what is there is shared as long as nobody writes to it
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
     while True:
-        asked, given, _, _ = socket.recv_fds(channel, 1, 5, socket.MSG_CMSG_CLOEXEC)
-        if not asked:
+        data, descriptors, _, _ = socket.recv_fds(channel, 1, 5, socket.MSG_CMSG_CLOEXEC)
+        if not data:
             _reap(0)  # so that who asks how much time all has taken gets that of steps, too
             os._exit(0)
         if os.fork() == 0:
             channel.close()
-            end_with(partial(_run, _supervised(*given)))
-        for each in given:
-            os.close(each)
+            end_with(partial(_run, _supervised(*descriptors)))
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _reap(options: int) -> None:
@@ -196,10 +196,10 @@ def _supervised(stdin: int, stdout: int, report: int, *more: int) -> list[str]:
     Args:
         more: A lock that the supervisor is to have, if there is one, and the request.
     """
-    *held, request = more
+    *locks, request = more
     os.setsid()
-    for number, place in enumerate((stdin, stdout, stdout)):
-        os.dup2(place, number)
+    for number, descriptor in enumerate((stdin, stdout, stdout)):
+        os.dup2(descriptor, number)
     with os.fdopen(request) as file:
         file.seek(0)
         command, grace, environment = json.load(file)
@@ -211,12 +211,12 @@ def _supervised(stdin: int, stdout: int, report: int, *more: int) -> list[str]:
     status = supervise(grace)
     if status is not None:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        said = f"{status} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\n"
+        report_line = f"{status} {used.ru_utime + used.ru_stime} {used.ru_maxrss * 1024}\n"
         with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
-            os.write(report, said.encode())
+            os.write(report, report_line.encode())
         os._exit(status)
-    for each in (report, *held):
-        os.close(each)
+    for fd in (report, *locks):
+        os.close(fd)
     return list(command)
 
 
