@@ -20,8 +20,8 @@ MOST = 2**31 - 1  # seconds that a job's time limit can be
 class Bill:
     """What one training job costs: what its replicas request, for as long as they run."""
 
-    def __init__(self, budget: float, known: Prices | None) -> None:
-        self._budget, self._prices = budget, known
+    def __init__(self, budget: float, price_table: Prices | None) -> None:
+        self._budget, self._prices = budget, price_table
         self._roles: dict[str, Role] = {}
         self._limit = 0
         self._spent = 0.0
@@ -78,23 +78,23 @@ def check(budget: float, manifest: Mapping[str, Any] | None) -> None:
         raise InputError(f"budget {budget}: must be an amount of money, or 0 for no limit")
     if manifest is None:
         return
-    known = prices.read()
+    price_table = prices.read()
     if budget:
-        seconds_for(budget, known, manifest)
+        seconds_for(budget, price_table, manifest)
 
 
-def job_hour(known: Prices, manifest: Mapping[str, Any]) -> float:
+def job_hour(price_table: Prices, manifest: Mapping[str, Any]) -> float:
     """Returns what an hour of a training job costs, all its replicas running."""
     return sum(
-        role.count * known.hour(requests(role.pod), role.selector) for role in roles(manifest)
+        role.count * price_table.hour(requests(role.pod), role.selector) for role in roles(manifest)
     )
 
 
-def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]) -> int:
+def seconds_for(budget: float, price_table: Prices | None, manifest: Mapping[str, Any]) -> int:
     """Returns how long a job can run, all its replicas at once, for some money."""
-    if known is None:
+    if price_table is None:
         raise InputError(f"budget {budget:g}: needs a price table, {table.WHERE}")
-    hour = job_hour(known, manifest)
+    hour = job_hour(price_table, manifest)
     if not hour:
         raise InputError(
             f"budget {budget:g}: by the price table this job costs nothing; leave the budget out"
@@ -103,6 +103,6 @@ def seconds_for(budget: float, known: Prices | None, manifest: Mapping[str, Any]
     if seconds < 1:
         raise InputError(
             f"budget {budget:g}: is not enough for a second of this job, which costs "
-            f"{known.in_words(hour)} an hour"
+            f"{price_table.in_words(hour)} an hour"
         )
     return min(seconds, MOST)

@@ -14,11 +14,11 @@ KEPT = 80  # lines of a replica that are kept, for TAIL to be among them before 
 # What a replica says whose peer is gone: it was dragged down, it is not the cause.
 _PEER_LOST = re.compile(
     r"connection (was )?(closed|reset|refused)|closed by peer|broken pipe|socket timeout|"
-    + "|".join(filter(None, dict.fromkeys(each.peer_lost for each in FRAMEWORKS.values()))),
+    + "|".join(filter(None, dict.fromkeys(plugin.peer_lost for plugin in FRAMEWORKS.values()))),
     re.IGNORECASE,
 )
 _REPORT = re.compile(
-    "|".join(filter(None, dict.fromkeys(each.report for each in FRAMEWORKS.values())))
+    "|".join(filter(None, dict.fromkeys(plugin.report for plugin in FRAMEWORKS.values())))
 )
 
 

@@ -33,7 +33,7 @@ def inputs_of(job: TrainingJob) -> str:
     fields = job.model_dump(mode="json", exclude=RUN_FIELDS, exclude_defaults=True)
     reserved = (*VARIABLES, *CREDENTIALS, WARM_START, BASE_MODEL)
     fields["env"] = {name: value for name, value in job.env.items() if name not in reserved}
-    secret = {name: place for name, place in job.secret_env.items() if name not in reserved}
+    secret = {name: source for name, source in job.secret_env.items() if name not in reserved}
     fields |= {"secret_env": secret} if secret else {}
     fields |= {"packages": Path(job.packages).name} if job.packages else {}  # a hash
     return short(json.dumps(fields, sort_keys=True))

@@ -122,61 +122,61 @@ class RunOfJob:
         )
 
 
-def job_of(given: JobParameters, run: RunOfJob) -> TrainingJob:
+def job_of(parameters: JobParameters, run: RunOfJob) -> TrainingJob:
     """Describes the training job of a run."""
-    given.check()
-    more = whole(dict(given.job))
-    program, is_ours = _program(given, more)
+    parameters.check()
+    more = whole(dict(parameters.job))
+    program, is_ours = _program(parameters, more)
     # Empty where MLflow has no run of it yet: no program is to open another.
-    env = {"SEED": str(given.seed), "MLFLOW_RUN_ID": ""} | dict(run.env)
+    env = {"SEED": str(parameters.seed), "MLFLOW_RUN_ID": ""} | dict(run.env)
     fields: dict[str, Any] = {
         "name": names.of_run(run.run, run.trial),
-        "framework": given.framework,
-        "image": given.image,
+        "framework": parameters.framework,
+        "image": parameters.image,
         "images": {name: pulled for name, pulled in run.images.items() if name != pulled},
         "code_dir": run.code,
         "entrypoint": program,
-        "args": words(given.args),
-        "workers": _workers(given, more, is_ours),
-        "processes_per_worker": given.processes_per_worker,
+        "args": words(parameters.args),
+        "workers": _workers(parameters, more, is_ours),
+        "processes_per_worker": parameters.processes_per_worker,
         "env": {name: literal(value) for name, value in env.items()},
         "data_dir": run.data,
         "checkpoint_dir": str(run.workspace / "checkpoints"),
         # Half a model is never taken for a whole one: the job writes here, success renames it.
         "model_dir": str(run.workspace / "model.partial"),
         "packages": run.packages or None,
-        "time_limit": given.time_limit or None,
+        "time_limit": parameters.time_limit or None,
     }
-    if given.parameter_servers:
-        fields["replicas"] = {"chief": {}, "ps": {"count": given.parameter_servers}}
+    if parameters.parameter_servers:
+        fields["replicas"] = {"chief": {}, "ps": {"count": parameters.parameter_servers}}
     given_env = more.get("env")
     fields["secret_env"] = {
-        name: place
-        for name, place in run.secret_env.items()
+        name: source
+        for name, source in run.secret_env.items()
         if not (isinstance(given_env, dict) and name in given_env)
     }
-    both = merged(fields, more)
-    replicas = both.get("replicas")
+    job_fields = merged(fields, more)
+    replicas = job_fields.get("replicas")
     worker = replicas.get("worker") if isinstance(replicas, dict) else None
     if isinstance(worker, dict) and "count" in worker and "workers" not in more:
-        both["workers"] = None  # it says how many there are
-    return TrainingJob.of_pipeline(both)
+        job_fields["workers"] = None  # it says how many there are
+    return TrainingJob.of_pipeline(job_fields)
 
 
-def _program(given: JobParameters, more: dict[str, Any]) -> tuple[str | None, bool]:
+def _program(parameters: JobParameters, more: dict[str, Any]) -> tuple[str | None, bool]:
     """Returns the program of a job, and whether it is a reference program."""
-    plugin = FRAMEWORKS.get(given.framework)
-    program = given.entrypoint or (plugin.trainer if plugin else "") or None
+    plugin = FRAMEWORKS.get(parameters.framework)
+    program = parameters.entrypoint or (plugin.trainer if plugin else "") or None
     is_ours = PurePosixPath(program or "").is_relative_to(builtin.PLACE)
     if is_ours and not more.keys().isdisjoint(("command", "module")):
         return None, False
     return program, is_ours
 
 
-def _workers(given: JobParameters, more: dict[str, Any], is_ours: bool) -> int | None:
-    if given.workers != AS_THE_PROGRAM:
-        return given.workers
-    plugin = FRAMEWORKS.get(given.framework)
+def _workers(parameters: JobParameters, more: dict[str, Any], is_ours: bool) -> int | None:
+    if parameters.workers != AS_THE_PROGRAM:
+        return parameters.workers
+    plugin = FRAMEWORKS.get(parameters.framework)
     if is_ours and plugin and "elastic" not in more:
         return plugin.workers_shown
-    return 1 if given.parameter_servers else None  # these serve somebody
+    return 1 if parameters.parameter_servers else None  # these serve somebody

@@ -26,7 +26,7 @@ def blocks(
     Args:
         on_rest: Called, each time something has come, with what there is of a line without an end.
     """
-    rest, came = b"", 0.0
+    rest, last_read = b"", 0.0
     while more := stream.read1(LIMIT):  # type: ignore[attr-defined]
         end = more.rfind(b"\n") + 1
         if end:
@@ -38,9 +38,9 @@ def blocks(
         if len(rest) > LIMIT:
             yield rest
             rest = b""
-        if len(more) < LIMIT and time.monotonic() < came + PAUSE:
+        if len(more) < LIMIT and time.monotonic() < last_read + PAUSE:
             time.sleep(PAUSE)  # many lines cost little more than one
-        came = time.monotonic()
+        last_read = time.monotonic()
     if rest:
         yield rest
 
@@ -83,8 +83,8 @@ class LinePrinter:
 
     def _text(self, replica: str, lines: str) -> str:
         if self._written:
-            shown = map(self._shown, lines.split("\n"))
-            return "".join(f"{self._written(replica, line)}\n" for line in shown)
+            texts = map(self._shown, lines.split("\n"))
+            return "".join(f"{self._written(replica, line)}\n" for line in texts)
         before = f"[{replica}] "
         return f"{before}{self._shown(lines)}\n".replace("\n", f"\n{before}", lines.count("\n"))
 
@@ -130,7 +130,7 @@ class LivePrinter(LinePrinter):
                 self._is_printing = True
                 waiting, self._waiting, self._size = self._waiting, deque(), 0
                 left_out, self._left_out = self._left_out, 0
-            text = "".join(self._text(*each) for each in waiting)
+            text = "".join(self._text(*replica_lines) for replica_lines in waiting)
             if left_out:
                 text = f"({left_out:,} lines are left out here; the logs have all)\n{text}"
             try:

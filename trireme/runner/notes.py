@@ -10,23 +10,23 @@ from trireme.observers.preflight import wrapping
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
     """Returns what may surprise in a job's operator, followed or not, and the job's notes."""
-    found = job.notes
+    sentences = job.notes
     several = sum(replica.count for replica in job.roles.values()) > 1
-    if job.preflight and several and (why := wrapping.why_not(job)):
-        found.append(f"there is no preflight: {why}")
+    if job.preflight and several and (reason := wrapping.why_not(job)):
+        sentences.append(f"there is no preflight: {reason}")
     if job.on_hang != "report" and not followed:
-        found.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
+        sentences.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it
-        return found
-    if job.operator == "auto" and (why := why_no_trainjob(job)):
-        found.append(
+        return sentences
+    if job.operator == "auto" and (reason := why_no_trainjob(job)):
+        sentences.append(
             f"it becomes a {manifest['kind']}, which Kubeflow no longer includes, and no TrainJob: "
-            f"{why}"
+            f"{reason}"
         )
     if not kind_of(manifest).replicas:
         runtime = manifest["spec"]["runtimeRef"]["name"]
         return [
-            *found,
+            *sentences,
             f"runtime {runtime} sets how often a failed program is restarted, by default 6 "
             "times; a TrainJob cannot set it",
         ]
@@ -41,4 +41,4 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
             "elastic: the job succeeds with its first worker, and the others' logs are deleted "
             "with their pods; use --wait to keep them"
         )
-    return [*found, *unseen]
+    return [*sentences, *unseen]

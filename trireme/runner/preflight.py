@@ -24,8 +24,8 @@ Lines = Callable[[str, str], None]
 
 def described(job: TrainingJob) -> TrainingJob:
     """Returns the job that makes only the preflight of another one, under a name of its own."""
-    if why := wrapping.why_not(job):
-        raise InputError(f"there is no preflight: {why}")
+    if reason := wrapping.why_not(job):
+        raise InputError(f"there is no preflight: {reason}")
     end = f"-preflight-{secrets.token_hex(2)}"
     replicas = {
         role: replica.model_copy(update={"restart_policy": None})
@@ -88,6 +88,6 @@ def run_there(
         with suppress(PreflightFailed):
             runner.launch(manifest, cluster, limits, observers)
     finally:
-        if there := submission.find(cluster, manifest):
-            submission.delete(cluster, there)
+        if left := submission.find(cluster, manifest):
+            submission.delete(cluster, left)
     return preflight.report

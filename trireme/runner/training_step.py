@@ -95,17 +95,17 @@ def train(
     curves, has_time = Curves(job.leader, journal.log_points), False
     try:
         with contextlib.closing(LivePrinter()) as printer:
-            shown = Printing(printer, lambda sentence: say(sentence, sys.stdout))
+            printing = Printing(printer, lambda sentence: say(sentence, sys.stdout))
             dataset = Unchanged(Path(job.data_dir))
-            more = [shown, last, curves, dataset, *observers, *installed_observers(job)]
+            more = [printing, last, curves, dataset, *observers, *installed_observers(job)]
             seconds = run_job(job, logs, more, bill, passthrough or {})
     except JobFailed as error:
         bill.charge(error.replica_seconds)
         has_time = not isinstance(error, Cancelled)
-        told = bill.explained(error)
-        if advice := data_link.advice(str(told), Path(job.data_dir)):
-            told.args = (f"{told}; {advice}", *told.args[1:])
-        raise told from None
+        failure = bill.explained(error)
+        if advice := data_link.advice(str(failure), Path(job.data_dir)):
+            failure.args = (f"{failure}; {advice}", *failure.args[1:])
+        raise failure from None
     else:
         bill.charge(seconds)
         not_kept = _keep(Path(job.model_dir), model)
@@ -115,10 +115,10 @@ def train(
             last_of = {f"{journal.OF_TRAINING}{name}": value for name, value in curves.last.items()}
             journal.log_total(last_of)
         checkpoints = Path(job.checkpoint_dir)
-        places = [checkpoints / events.OF_CHECKPOINTS, checkpoints, Path(job.model_dir), model]
+        folders = [checkpoints / events.OF_CHECKPOINTS, checkpoints, Path(job.model_dir), model]
         # Trainings of a sweep share this one.
-        places += [Path(job.code_dir)] if is_whole_run else []
-        files = events.found(places, journal.began(workspace))
+        folders += [Path(job.code_dir)] if is_whole_run else []
+        files = events.found(folders, journal.began(workspace))
         for path, file in files.items():
             journal.log_artifact(file, str(PurePosixPath(journal.EVENTS, path.parent)))
         if files and has_time:
@@ -202,17 +202,17 @@ def _train_on_cluster(
     return runner.launch(manifest, cluster, limits, Observers(own, _record_findings))
 
 
-def _record_findings(found: Findings) -> None:
+def _record_findings(findings: Findings) -> None:
     """Keeps what observers have found, and says it where a person looks first: the step's log."""
-    if found.metrics:
-        journal.log_metrics(dict(found.metrics))
-    if found.tags:
-        journal.log_tags(dict(found.tags))
-    for sentence in found.words:
+    if findings.metrics:
+        journal.log_metrics(dict(findings.metrics))
+    if findings.tags:
+        journal.log_tags(dict(findings.tags))
+    for sentence in findings.words:
         say(sentence, sys.stdout)
 
 
-def _record_scalars(files: Mapping[Path, Path], known: Collection[str]) -> None:
+def _record_scalars(files: Mapping[Path, Path], printed: Collection[str]) -> None:
     """Records what event files have got, but for the metrics that are known from what is printed.
 
     So a name has the values of one of them.
@@ -221,8 +221,8 @@ def _record_scalars(files: Mapping[Path, Path], known: Collection[str]) -> None:
         many = f"{len(files)} event files are" if len(files) > 1 else "1 event file is"
         say(f"{many} kept without curves, as tensorboard is not installed here", sys.stdout)
         return
-    found = event_scalars.read(files)
-    if new := {name: points for name, points in found.items() if name not in known}:
+    scalars = event_scalars.read(files)
+    if new := {name: points for name, points in scalars.items() if name not in printed}:
         journal.log_points(new)
 
 

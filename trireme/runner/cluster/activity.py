@@ -48,8 +48,8 @@ def activity(cluster: Cluster, replicas: Sequence[Replica], since: float) -> Act
     saved = max(_numbers(used.values(), "saved"), default=0)
     for name, lines in used.items():
         if not _numbers([lines], "cpu"):
-            why = " ".join(lines[-1:]) or "its control group does not tell"
-            raise Refused(f"what replica {name} uses is not known: {why}")
+            reason = " ".join(lines[-1:]) or "its control group does not tell"
+            raise Refused(f"what replica {name} uses is not known: {reason}")
     works = (
         max(_numbers(used.values(), "cpu"), default=0) > hangs.BUSY * MEASURED * 1e6
         or max(_numbers(used.values(), "gpu"), default=0) > 0
@@ -68,15 +68,15 @@ def stacks(cluster: Cluster, replicas: Sequence[Replica]) -> dict[str, list[str]
 def _ask(cluster: Cluster, replicas: Sequence[Replica], script: str) -> dict[str, list[str]]:
     def ask(replica: Replica) -> list[str]:
         command = ["sh", "-c", script, "sh", str(MEASURED), events.OF_CHECKPOINTS]
-        said = pod_exec.output(cluster, replica.pod, replica.container, command, ANSWER_LIMIT)
-        return [line for line in said.splitlines() if line.strip()]
+        output = pod_exec.output(cluster, replica.pod, replica.container, command, ANSWER_LIMIT)
+        return [line for line in output.splitlines() if line.strip()]
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
         lines = list(threads.map(ask, replicas))
-    return {replica.name: said for replica, said in zip(replicas, lines, strict=True)}
+    return {replica.name: output for replica, output in zip(replicas, lines, strict=True)}
 
 
 def _numbers(answers: Iterable[list[str]], name: str) -> list[int]:
     """Returns the numbers that replicas gave for something."""
-    found = (re.fullmatch(rf"{name} (\d+)", line) for lines in answers for line in lines)
-    return [int(match[1]) for match in found if match]
+    matches = (re.fullmatch(rf"{name} (\d+)", line) for lines in answers for line in lines)
+    return [int(match[1]) for match in matches if match]

@@ -99,7 +99,7 @@ def dry_run_step(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
     role, *_ = roles(manifest)
     if role.metadata is None:
         return
-    containers = [each | {"resources": {}} for each in role.pod["containers"]]
+    containers = [container | {"resources": {}} for container in role.pod["containers"]]
     pod = _pod(replace(role, pod=role.pod | {"containers": containers}), "trireme-dry-run")
     try:
         _try_out(cluster, pod, namespace, "a step's pod, which requests nothing,")
@@ -110,12 +110,12 @@ def dry_run_step(cluster: Cluster, manifest: dict[str, Any], namespace: str) -> 
 
 def dry_run_volume(cluster: Cluster, size: str, namespace: str) -> None:
     """Has the API server say whether it would take the claim for a run's workspace."""
-    asked = {"resources": {"requests": {"storage": size}}}
+    resources = {"resources": {"requests": {"storage": size}}}
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "trireme-dry-run"},
-        "spec": {"accessModes": ["ReadWriteMany"]} | asked,
+        "spec": {"accessModes": ["ReadWriteMany"]} | resources,
     }
     _try_out(cluster, claim, namespace, "the run's workspace", CLAIMS)
 
@@ -130,7 +130,7 @@ def _pod(role: "Role", name: str) -> dict[str, Any]:
 
 
 def _try_out(
-    cluster: Cluster, body: dict[str, Any], namespace: str, what: str, resource: Resource = PODS
+    cluster: Cluster, body: dict[str, Any], namespace: str, label: str, resource: Resource = PODS
 ) -> dict[str, Any] | None:
     """Returns an object as the API server would make it; ``None`` where it does not say."""
     try:
@@ -141,4 +141,4 @@ def _try_out(
         if "does not support dry run" in str(error):  # a webhook
             return None
         message = str(error).partition(": ")[2]  # what comes before says who
-        raise Invalid(f"{what} would be refused: {message}") from None
+        raise Invalid(f"{label} would be refused: {message}") from None

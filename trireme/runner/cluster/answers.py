@@ -56,22 +56,24 @@ def job_status(cluster: Cluster, name: str) -> JobStatus:
         expected=row.replicas,
         replicas=[
             ReplicaStatus(
-                name=each.name,
-                state=each.state,
-                restarts=each.restarts,
-                node=each.node,
-                pod=each.pod,
-                reason=each.reason,
+                name=replica.name,
+                state=replica.state,
+                restarts=replica.restarts,
+                node=replica.node,
+                pod=replica.pod,
+                reason=replica.reason,
             )
-            for each in details.replicas
+            for replica in details.replicas
         ],
         conditions=[
-            Condition(**{key: each.get(key, "") for key in ("type", "status", "reason", "message")})
-            for each in details.conditions
+            Condition(
+                **{key: condition.get(key, "") for key in ("type", "status", "reason", "message")}
+            )
+            for condition in details.conditions
         ],
         events=[
-            Event(time=each["time"], reason=each["reason"], message=each["message"])
-            for each in details.events
+            Event(time=event["time"], reason=event["reason"], message=event["message"])
+            for event in details.events
         ],
         directory="",
     )

@@ -166,36 +166,36 @@ def _quota(cluster: Cluster, pods: list[Role], at_once: int) -> Iterator[Finding
 
 def is_there(cluster: Cluster, needed: Needed) -> Finding:
     """Checks that an object is there, if it has to be, and can be used as it is to be."""
-    what = f"{needed.kind} {needed.name}"
+    name = f"{needed.kind} {needed.name}"
     try:
-        found = _find(cluster, needed)
+        existing = _find(cluster, needed)
     except KindMissing as error:
-        return _failed(f"{what}: {error}")
+        return _failed(f"{name}: {error}")
     except Forbidden:
-        return _unknown(f"{what}: you may not check whether it exists")
-    if found is None and needed.optional:
-        return _ok(f"{what} does not exist, and is optional")
-    if found is None:
-        where = "on the cluster" if needed.kind in _CLUSTER_SCOPED else f"in {cluster.namespace}"
-        return _failed(f"{what} is not {where}: create it, or name another")
-    modes = found.get("spec", {}).get("accessModes", []) if needed.modes else []
+        return _unknown(f"{name}: you may not check whether it exists")
+    if existing is None and needed.optional:
+        return _ok(f"{name} does not exist, and is optional")
+    if existing is None:
+        scope = "on the cluster" if needed.kind in _CLUSTER_SCOPED else f"in {cluster.namespace}"
+        return _failed(f"{name} is not {scope}: create it, or name another")
+    modes = existing.get("spec", {}).get("accessModes", []) if needed.modes else []
     if needed.modes and not set(modes) & set(needed.modes):
-        return _failed(f"{what} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}")
-    return _ok(f"{what} exists")
+        return _failed(f"{name} is {' and '.join(modes)}: it has to be {' or '.join(needed.modes)}")
+    return _ok(f"{name} exists")
 
 
 def require_references(cluster: Cluster, *objects: Needed) -> None:
     """Refuses what names objects that are not there; what cannot be seen may be."""
     for needed in objects:
-        if (found := is_there(cluster, needed)).verdict is Verdict.FAILED:
+        if (finding := is_there(cluster, needed)).verdict is Verdict.FAILED:
             access.check_namespace(cluster)
-            raise InputError(found.sentence)
+            raise InputError(finding.sentence)
 
 
 def _find(cluster: Cluster, needed: Needed) -> dict[str, Any] | None:
     namespace = "" if needed.kind in _CLUSTER_SCOPED else cluster.namespace
     return cluster.first(
-        RESOURCES[needed.kind], lambda each: cluster.find(each, needed.name, namespace)
+        RESOURCES[needed.kind], lambda resource: cluster.find(resource, needed.name, namespace)
     )
 
 
@@ -206,12 +206,12 @@ def _gang(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[Finding]:
 
 def _room(cluster: Cluster, manifest: dict[str, Any], at_once: int) -> Iterator[Finding]:
     try:
-        there = nodes.there(cluster)
+        cluster_nodes = nodes.there(cluster)
     except Forbidden:
         yield _unknown("you may not list the nodes to see if they are large enough")
         return
-    problem = nodes.problem(there, needed(manifest, at_once)) if there else ""
-    if not there:
+    problem = nodes.problem(cluster_nodes, needed(manifest, at_once)) if cluster_nodes else ""
+    if not cluster_nodes:
         yield _unknown("the cluster has no nodes yet to see if they are large enough")
     elif not problem:
         yield _ok("the nodes are large enough for the pods of each role")

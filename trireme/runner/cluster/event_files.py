@@ -18,16 +18,16 @@ def pull(cluster: Cluster, pod: str, container: str, folder: Path, since: float)
     program = Path(events.__file__).read_text()
     command = exec_in(cluster, pod, container, ["python3", "-c", program], "-i")
     sizes = {str(path): file.stat().st_size for path, file in events.found([folder]).items()}
-    asked = json.dumps({"since": since, "sizes": sizes}).encode()
+    request = json.dumps({"since": since, "sizes": sizes}).encode()
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, timeout=ANSWER_LIMIT)
+        done = subprocess.run(command, input=request, capture_output=True, timeout=ANSWER_LIMIT)
     except FileNotFoundError:
         raise InputError("kubectl is not installed, which reads files of replicas") from None
     except subprocess.TimeoutExpired:
         raise TriremeError(f"{pod} did not send its event files in {ANSWER_LIMIT:.0f} s") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise TriremeError(f"the event files of {pod} cannot be read: {said[-1]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise TriremeError(f"the event files of {pod} cannot be read: {lines[-1]}")
     rest = done.stdout
     while rest:
         line, _, rest = rest.partition(b"\n")

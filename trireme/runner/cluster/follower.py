@@ -87,9 +87,9 @@ class Follower:
         self._next_look = time.monotonic() + REASON_EVERY  # at first there is nothing odd in it
         self._all_started = False
         self._said = ""
-        told = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
+        text = (job["metadata"].get("annotations") or {}).get(incidents.SEEN, "[]")
         self._failed = {
-            (attempt.replica, attempt.ended): attempt for attempt in incidents.from_annotation(told)
+            (attempt.replica, attempt.ended): attempt for attempt in incidents.from_annotation(text)
         }
 
     def follow(self) -> dict[str, float]:
@@ -155,11 +155,11 @@ class Follower:
     def lives(self) -> dict[str, Life]:
         """Returns what each replica has spent its time with, and what it used, by name."""
         if not self.has_ended and self._running() and (used := self._usage.look()):
-            for each in self._replicas:
-                each.has_used(used)
-        asked = pods.moment(self._metadata["creationTimestamp"])
+            for replica in self._replicas:
+                replica.has_used(used)
+        created = pods.moment(self._metadata["creationTimestamp"])
         goes_on = not self.has_ended
-        return {each.name: each.life(asked, goes_on=goes_on) for each in self._replicas}
+        return {replica.name: replica.life(created, goes_on=goes_on) for replica in self._replicas}
 
     def activity(self, since: float) -> Activity:
         """Finds out, in seconds, what it does that has been silent since a time of day."""
@@ -204,12 +204,12 @@ class Follower:
     def _receive(self, seconds: float) -> None:
         """Takes in what has been seen, or waits that long for something."""
         try:
-            seen = self._seen.get(timeout=seconds)
+            item = self._seen.get(timeout=seconds)
         except queue.Empty:
             return
-        if isinstance(seen, BaseException):
-            raise seen
-        resource, change = seen
+        if isinstance(item, BaseException):
+            raise item
+        resource, change = item
         if resource is PODS:
             if identity.is_of(change.object, self.job):
                 self._replicas.update(change.object, change.gone)
@@ -268,8 +268,8 @@ class Follower:
         self._reason, self._waiting = self._queued_for, set()
         lacking = len(replicas) < (expected_replicas(self.job) or 1)
         if not suspended and (idle or (lacking and not (self._queued_for or self._all_started))):
-            found = reasons.why_not_running(self._cluster, self.job, idle, lacking=lacking)
-            self._reason, self._waiting = found.words, found.replicas
+            reason = reasons.why_not_running(self._cluster, self.job, idle, lacking=lacking)
+            self._reason, self._waiting = reason.words, reason.replicas
         if replicas and not self._all_started:
             self._reason = "; ".join(
                 filter(None, [self._reason, reasons.gang_missing(self._cluster, self.job)])
@@ -291,8 +291,8 @@ class Follower:
             if not self._reason:
                 self._next_look = 0.0
                 self._look_for_reason(replicas)
-            why = f": {self._reason}" if self._reason else ""
-            raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{why}")
+            reason = f": {self._reason}" if self._reason else ""
+            raise JobFailed(f"the job was {phase} for more than its limit of {limit:g} s{reason}")
 
     def _check_retries(self, replicas: list[Replica]) -> None:
         """Ends a job in which more has gone wrong than it may survive."""
@@ -301,13 +301,13 @@ class Follower:
         limit = _retries(self.job)
         if limit is None:
             return
-        seen = {
+        attempts = {
             (attempt.replica, attempt.ended): attempt
             for replica in replicas
             for attempt in replica.failed_attempts()
         }
-        if seen.keys() - self._failed.keys():
-            self._failed = seen | self._failed
+        if attempts.keys() - self._failed.keys():
+            self._failed = attempts | self._failed
             self._keep_failed()
         failed = self._failed.values()
         if incidents.incidents(failed) > limit and (culprit := self._replicas.culprit):
@@ -317,9 +317,9 @@ class Follower:
 
     def _keep_failed(self) -> None:
         """Leaves what has failed to who follows the job after this process."""
-        said = {incidents.SEEN: incidents.to_annotation(self._failed.values())}
+        annotations = {incidents.SEEN: incidents.to_annotation(self._failed.values())}
         with suppress(TriremeError):  # this user may not change jobs, or it is gone
-            submission.patch(self._cluster, self.job, {"metadata": {"annotations": said}})
+            submission.patch(self._cluster, self.job, {"metadata": {"annotations": annotations}})
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:
@@ -371,8 +371,8 @@ class Follower:
                 detail = "\n".join([*self._last_lines_of_removed(), detail])
             failed = ReplicaLost if culprit.last_failure.is_lost else JobFailed
             return failed(f"replica {culprit.name} {words}{culprit.cause()}", detail)
-        why = status.message or status.reason or "its operator does not say why"
-        return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {why}")
+        reason = status.message or status.reason or "its operator does not say why"
+        return JobFailed(f"{self.job['kind']} {self._metadata['name']} failed: {reason}")
 
     def _last_lines_of_removed(self) -> list[str]:
         """Returns the last lines of replicas that nobody saw end."""

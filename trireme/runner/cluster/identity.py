@@ -22,8 +22,8 @@ def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
         if owner["kind"] in KINDS:
             return bool(owner["uid"] == job["metadata"]["uid"])
     # What a batch Job has made names only that as its owner.
-    made, job_made = (moment(thing["metadata"]["creationTimestamp"]) for thing in (pod, job))
-    return made >= job_made - _SKEW
+    pod_made, job_made = (moment(item["metadata"]["creationTimestamp"]) for item in (pod, job))
+    return pod_made >= job_made - _SKEW
 
 
 def replica_name(pod: dict[str, Any]) -> str:

@@ -87,17 +87,17 @@ def list_jobs(cluster: Cluster) -> list[Row]:
 
     @functools.cache
     def pods_by_job(label: str) -> dict[str, list[dict[str, Any]]]:
-        found = defaultdict(list)
+        pods_of_jobs = defaultdict(list)
         for pod in cluster.each(
             PODS, cluster.namespace, labelSelector=label, fieldSelector=pods.NOT_OVER
         ):
-            found[pod["metadata"]["labels"][label]].append(pod)
-        return found
+            pods_of_jobs[pod["metadata"]["labels"][label]].append(pod)
+        return pods_of_jobs
 
     rows, find = [], reasons.workloads_of_many(cluster)
     for job in _each_job(cluster, {}, labelSelector=MANAGED):
-        named = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
-        own_pods = [pod for pod in named if identity.is_of(pod, job)]
+        pods_of_name = pods_by_job(kind_of(job).job_label).get(job["metadata"]["name"], [])
+        own_pods = [pod for pod in pods_of_name if identity.is_of(pod, job)]
         if any(map(pods.lost_node, own_pods)):
             own_pods = _pods(cluster, job)  # with the successors that are over
         rows.append(_row(cluster, job, own_pods, find))
@@ -106,22 +106,22 @@ def list_jobs(cluster: Cluster) -> list[Row]:
 
 def find(cluster: Cluster, name: str) -> dict[str, Any]:
     """Returns a job by its name, whatever its kind."""
-    found: list[dict[str, Any]] = []
+    matches: list[dict[str, Any]] = []
     forbidden: dict[str, Refused] = {}
     if _NAME.fullmatch(name):  # else it would be another selector
-        found = [*_each_job(cluster, forbidden, fieldSelector=f"metadata.name={name}")]
-    if len(found) == 1:
-        return found[0]
-    where = f"in namespace {cluster.namespace}"
-    if found:
-        kinds = " and a ".join(job["kind"] for job in found)
-        raise InputError(f"job {name!r}: there is a {kinds} of that name {where}")
+        matches = [*_each_job(cluster, forbidden, fieldSelector=f"metadata.name={name}")]
+    if len(matches) == 1:
+        return matches[0]
+    namespace = f"in namespace {cluster.namespace}"
+    if matches:
+        kinds = " and a ".join(job["kind"] for job in matches)
+        raise InputError(f"job {name!r}: there is a {kinds} of that name {namespace}")
     there_are = [job["metadata"]["name"] for job in _each_job(cluster, forbidden)]
     close = difflib.get_close_matches(name, there_are)
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
         hint += f"; this user may not see any {' or '.join(forbidden)}"
-    raise NoSuchJob(f"job {name!r}: there is no such job {where}{hint}")
+    raise NoSuchJob(f"job {name!r}: there is no such job {namespace}{hint}")
 
 
 def status(cluster: Cluster, name: str) -> Details:
@@ -145,11 +145,11 @@ def logs(
     job = find(cluster, name)
     own_pods = _pods(cluster, job)
     with_pods = {identity.replica_name(pod) for pod in own_pods}
-    known = with_pods | replica_names(job)
-    if replica and replica not in known:
+    known_names = with_pods | replica_names(job)
+    if replica and replica not in known_names:
         raise InputError(
             f"replica {replica!r}: job {name!r} has none of that name; "
-            f"it has {', '.join(sorted(known)) or 'none yet'}"
+            f"it has {', '.join(sorted(known_names)) or 'none yet'}"
         )
     stop = Stop()
 
@@ -180,16 +180,16 @@ def logs(
     replicas.wait_for_logs()
     stop.set()
     if not own_pods or replica not in ("", *with_pods):
-        whose = f"replica {replica!r} of job" if replica else "job"
-        say(f"{whose} {name!r} has no pod, and so no log")
+        subject = f"replica {replica!r} of job" if replica else "job"
+        say(f"{subject} {name!r} has no pod, and so no log")
 
 
 def running_replica(cluster: Cluster, name: str, replica: str) -> tuple[str, str]:
     """Returns the pod of a job's replica and its main container; refuses one that does not run."""
     job = find(cluster, name)
     running = {
-        each: (pod["metadata"]["name"], container)
-        for each, pod in _present(_pods(cluster, job)).items()
+        replica_name: (pod["metadata"]["name"], container)
+        for replica_name, pod in _present(_pods(cluster, job)).items()
         if pods.is_running(pod, container := _container(job, pod))
     }
     if replica not in running:
@@ -210,17 +210,17 @@ def usage(cluster: Cluster, name: str) -> list[Usage]:
         now = _row(cluster, job, own_pods)
         # A job whose replicas' nodes are lost still says that it runs.
         state = "" if now.state == State.RUNNING else now.state
-        why = "; ".join(filter(None, [state, now.reason])) or "none of its replicas does"
-        raise InputError(f"job {name!r} does not run: {why}")
+        reason = "; ".join(filter(None, [state, now.reason])) or "none of its replicas does"
+        raise InputError(f"job {name!r} does not run: {reason}")
     used = containers.measured(cluster, pods_of(job), nodes)
-    found = []
-    for pod, row in sorted(rows, key=lambda both: both[1].name):
+    usages = []
+    for pod, row in sorted(rows, key=lambda item: item[1].name):
         container = _container(job, pod)
-        described = next(one for one in pod["spec"]["containers"] if one["name"] == container)
+        described = next(spec for spec in pod["spec"]["containers"] if spec["name"] == container)
         uses = used.get((row.pod, container)) if row.state == "running" else None
         amounts = (uses.cpu, uses.memory) if uses else ()
-        found.append(Usage(row.name, row.state, row.node, described, *amounts))
-    return found
+        usages.append(Usage(row.name, row.state, row.node, described, *amounts))
+    return usages
 
 
 def event_files(cluster: Cluster, name: str, folder: Path) -> bool:
@@ -318,9 +318,9 @@ def delete_running(
     deleted = {}
     for job in _each_job(cluster, {}, labelSelector=MANAGED):
         name = job["metadata"]["name"]
-        made = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
+        created = pods.moment(job["metadata"]["creationTimestamp"]).timestamp()
         for run, until in runs.items():
-            is_its = f"{name}-".startswith(f"{run}-") and made < until
+            is_its = f"{name}-".startswith(f"{run}-") and created < until
             state = status_of(job).state
             if is_its and not state.ended and is_left(run, state):
                 submission.delete(cluster, job)
@@ -355,8 +355,8 @@ def _each_job(
 
 
 def _pods(cluster: Cluster, job: dict[str, Any]) -> list[dict[str, Any]]:
-    found = cluster.each(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
-    return [pod for pod in found if identity.is_of(pod, job)]
+    labelled = cluster.each(PODS, job["metadata"]["namespace"], labelSelector=pods_of(job))
+    return [pod for pod in labelled if identity.is_of(pod, job)]
 
 
 def _present(own_pods: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -435,11 +435,11 @@ def _deactivate(cluster: Cluster, job: dict[str, Any]) -> None:
     # Before the job is suspended: one that is while it has its place Kueue 0.19 lets run at once.
     # https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     try:
-        found = reasons.workload_of(cluster, job)
+        match = reasons.workload_of(cluster, job)
     except (Forbidden, KindMissing):
         return
-    if found:
-        resource, workload = found
+    if match:
+        resource, workload = match
         metadata = workload["metadata"]
         try:
             cluster.patch(

@@ -18,11 +18,11 @@ _CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
 def with_gpus(job: TrainingJob, task: dict[str, Any]) -> TrainingJob:
     """Returns a job with the GPUs that are set on its task: its image goes by them."""
     resources = task.get("resources") or {}
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(GPU)
-    said = (job, *job.replicas.values())
-    if not asked or any(each.gpu is not None or GPU in (each.devices or {}) for each in said):
+    gpus = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(GPU)
+    declaring = (job, *job.replicas.values())
+    if not gpus or any(part.gpu is not None or GPU in (part.devices or {}) for part in declaring):
         return job
-    return TrainingJob.create(**job.model_dump(exclude_unset=True) | {"gpu": int(asked)})
+    return TrainingJob.create(**job.model_dump(exclude_unset=True) | {"gpu": int(gpus)})
 
 
 def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
@@ -89,23 +89,27 @@ def _merge_resources(job: dict[str, Any], task: dict[str, Any]) -> dict[str, Any
 
 
 def _without_credentials(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    kept = [each for each in variables if not _CREDENTIAL.search(each.get("value") or "")]
-    left_out = [each["name"] for each in variables if each not in kept]
+    passed_on = [
+        variable for variable in variables if not _CREDENTIAL.search(variable.get("value") or "")
+    ]
+    left_out = [variable["name"] for variable in variables if variable not in passed_on]
     if left_out:
         say(
             f"warning: {', '.join(left_out)} of the task is not passed on to the job's pods, "
             "because its value holds a credential; give it to the job from a Secret, with "
             "secret_env"
         )
-    return kept
+    return passed_on
 
 
 def _merge_variables(job: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns variables of both; the job's win, but for credentials that it may lack."""
-    lacked = {each["name"] for each in job if _is_optional(each)} & {one["name"] for one in more}
-    kept = [each for each in job if each["name"] not in lacked]
-    names = {each["name"] for each in kept}
-    return [*kept, *(variable for variable in more if variable["name"] not in names)]
+    lacked = {variable["name"] for variable in job if _is_optional(variable)} & {
+        variable["name"] for variable in more
+    }
+    remaining = [variable for variable in job if variable["name"] not in lacked]
+    names = {variable["name"] for variable in remaining}
+    return [*remaining, *(variable for variable in more if variable["name"] not in names)]
 
 
 def _is_optional(variable: dict[str, Any]) -> bool:

@@ -59,7 +59,7 @@ class Reason(NamedTuple):
 def why_waiting(pods_by_replica: Mapping[str, dict[str, Any]]) -> Reason | None:
     """Says what pods of a job wait for, as far as they tell."""
     # A lost node comes first: others may wait for what is on it.
-    for name, pod in sorted(pods_by_replica.items(), key=lambda each: not pods.lost_node(each[1])):
+    for name, pod in sorted(pods_by_replica.items(), key=lambda item: not pods.lost_node(item[1])):
         is_ending = "deletionTimestamp" in pod["metadata"] and not pods.lost_node(pod)
         if is_ending or pods.is_over(pod):
             continue  # what goes waits for nothing
@@ -104,7 +104,7 @@ def _present(job_events: list[Event]) -> str:
 def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> list[Event]:
     """Returns the Events about a job and its first pods, the latest last; none where forbidden."""
     # Each is asked for by itself: a namespace may have very many about others.
-    about = [f"involvedObject.uid={thing['metadata']['uid']}" for thing in (job, *its_pods[:ASKED])]
+    about = [f"involvedObject.uid={item['metadata']['uid']}" for item in (job, *its_pods[:ASKED])]
     if is_train_job(job):
         # The Jobs of a TrainJob's roles make its pods, and say why they cannot: theirs count as
         # the job's.
@@ -119,7 +119,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
         ]
     except Forbidden:
         return []
-    found = [
+    rows = [
         {
             "uid": job_uid if _is_of_its_jobs(job, event) else event["involvedObject"]["uid"],
             "type": event.get("type", "Normal"),
@@ -131,7 +131,7 @@ def events(cluster: Cluster, job: dict[str, Any], *its_pods: dict[str, Any]) -> 
         }
         for event in listing
     ]
-    return sorted(found, key=lambda event: event["time"])
+    return sorted(rows, key=lambda event: event["time"])
 
 
 def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
@@ -147,8 +147,8 @@ def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
     return is_its and is_new
 
 
-def _about(thing: dict[str, Any], job_events: list[Event]) -> list[Event]:
-    return [event for event in job_events if event["uid"] == thing["metadata"]["uid"]]
+def _about(about: dict[str, Any], job_events: list[Event]) -> list[Event]:
+    return [event for event in job_events if event["uid"] == about["metadata"]["uid"]]
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:
@@ -156,8 +156,8 @@ def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[s
     namespace, selector = job["metadata"]["namespace"], f"{_JOB_UID}={job['metadata']['uid']}"
 
     def find(resource: Resource) -> tuple[Resource, dict[str, Any]] | None:
-        found = next(iter(cluster.items(resource, namespace, labelSelector=selector)), None)
-        return (resource, found) if found else None
+        workload = next(iter(cluster.items(resource, namespace, labelSelector=selector)), None)
+        return (resource, workload) if workload else None
 
     return cluster.first(_WORKLOADS, find)
 
@@ -168,8 +168,11 @@ def workloads_of_many(cluster: Cluster) -> Finder:
     @functools.cache
     def by_job() -> dict[str, tuple[Resource, dict[str, Any]]]:
         def find(resource: Resource) -> dict[str, tuple[Resource, dict[str, Any]]]:
-            found = cluster.each(resource, cluster.namespace, labelSelector=_JOB_UID)
-            return {each["metadata"]["labels"][_JOB_UID]: (resource, each) for each in found}
+            workloads = cluster.each(resource, cluster.namespace, labelSelector=_JOB_UID)
+            return {
+                workload["metadata"]["labels"][_JOB_UID]: (resource, workload)
+                for workload in workloads
+            }
 
         return cluster.first(_WORKLOADS, find)
 
@@ -181,14 +184,14 @@ def _kueue(cluster: Cluster, job: dict[str, Any], find: Finder) -> str:
     if not queue:
         return "it is suspended, and no queue will admit it: set suspend to false to start it"
     try:
-        found = find(cluster, job)
+        match = find(cluster, job)
     except Forbidden:
         return f"waiting in queue {queue}"
     except KindMissing:
         return f"it asks for queue {queue}, but Kueue is not installed on the cluster"
-    if found is None:
+    if match is None:
         return f"it asks for queue {queue}, but Kueue has not created a Workload for it"
-    _, workload = found
+    _, workload = match
     for condition in workload.get("status", {}).get("conditions") or []:
         if condition["type"] == "QuotaReserved" and condition["status"] == "False":
             return f"waiting in queue {queue}: {condition.get('message', '')}".rstrip(": ")
@@ -207,7 +210,7 @@ def gang_unavailable(cluster: Cluster, job: dict[str, Any]) -> str:
         return ""
     try:
         groups = [*POD_GROUPS.values()]
-        cluster.first(groups, lambda each: cluster.list(each, cluster.namespace, limit="1"))
+        cluster.first(groups, lambda resource: cluster.list(resource, cluster.namespace, limit="1"))
     except KindMissing:
         return (
             "scheduling.gang: the cluster has no PodGroups, so the pods are scheduled one by one: "

@@ -159,17 +159,17 @@ class Replica:
     def failed_attempts(self) -> list[FailedAttempt]:
         """Returns its failures but those of its node or of whoever ended its pod."""
         # Its last lines may come after the news of its end.
-        known = time.monotonic() - LINES_LATE
-        found, seen = [], Counter[str]()
-        for start, failure in sorted(self.failures.items(), key=lambda each: each[1].at):
-            uid, number = start[0], seen[start[0]]
-            seen[uid] += 1
-            if failure.is_lost or failure.stopped or self._heard[start] > known:
+        heard_before = time.monotonic() - LINES_LATE
+        attempts, starts_of_pods = [], Counter[str]()
+        for start, failure in sorted(self.failures.items(), key=lambda item: item[1].at):
+            uid, number = start[0], starts_of_pods[start[0]]
+            starts_of_pods[uid] += 1
+            if failure.is_lost or failure.stopped or self._heard[start] > heard_before:
                 continue
             began, ended = _began(failure).timestamp(), failure.at.timestamp()
             lost_peer = partial(self._said_lost_peer, uid, number)
-            found.append(FailedAttempt(self.name, began, ended, lost_peer))
-        return found
+            attempts.append(FailedAttempt(self.name, began, ended, lost_peer))
+        return attempts
 
     def _said_lost_peer(self, uid: str, number: int) -> bool:
         before = self._lost_peer.get(uid, [])
@@ -182,13 +182,13 @@ class Replica:
             for span in self._spans.values()
         )
 
-    def has_used(self, found: Found) -> None:
+    def has_used(self, used_by_containers: Found) -> None:
         """Takes in what its present pod uses, where that is among what containers use."""
-        used = found.get((self._pod["metadata"]["name"], self.container))
+        used = used_by_containers.get((self._pod["metadata"]["name"], self.container))
         if used and self._spans:
             self._used.add(used, max(span.started for span in self._spans.values()))
 
-    def life(self, asked: datetime, *, goes_on: bool) -> Life:
+    def life(self, created: datetime, *, goes_on: bool) -> Life:
         """Returns what it has spent its time with, since its job was made, and what it used."""
         attempts = [
             Attempt(
@@ -196,18 +196,22 @@ class Replica:
                 span.finished.timestamp() if span.finished else None,
                 self._failed(uid, span),
             )
-            for (uid, _), span in sorted(self._spans.items(), key=lambda each: each[1].started)
+            for (uid, _), span in sorted(self._spans.items(), key=lambda entry: entry[1].started)
         ]
         goes_on = goes_on and not self.is_over
-        life = Life(spans(asked.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
+        life = Life(spans(created.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
         worked = self._used.cpu_seconds(life.ran)
         return replace(life, cpu_seconds=worked, peak_memory=self._used.peak)
 
     def _failed(self, uid: str, span: Span) -> str:
         """Says how a start of it failed; empty where it did not, or was ended with its pod."""
         failures = [failure for (of, _), failure in self.failures.items() if of == uid]
-        known = (each.words for each in failures if not each.stopped and each.at == span.finished)
-        return next(known, "")
+        words = (
+            failure.words
+            for failure in failures
+            if not failure.stopped and failure.at == span.finished
+        )
+        return next(words, "")
 
     def restarted(self, uid: str) -> None:
         """Forgets what a pod of it printed before its restart."""
@@ -241,9 +245,9 @@ class Replica:
             failure_start = max(failure_start, failure.at - PEER_LOSS_WINDOW)
         heard = other._heard[other._last_start()]
         return [
-            each
-            for each in self.removals.values()
-            if failure_start <= each.at and each.is_before(failure, heard)
+            removal
+            for removal in self.removals.values()
+            if failure_start <= removal.at and removal.is_before(failure, heard)
         ]
 
     def innocence(self) -> tuple[bool, bool, bool, datetime]:
@@ -340,7 +344,7 @@ class Replicas:
 
     def are_over(self, count: int) -> bool:
         """Tells whether so many are there, and nothing of any runs."""
-        return len(self) >= count and all(each.is_over for each in self._by_name.values())
+        return len(self) >= count and all(replica.is_over for replica in self._by_name.values())
 
     def are_done(self, since: float, patience: float) -> bool:
         """Tells whether nothing more is to come after the job's end, in some patience."""
@@ -354,8 +358,8 @@ class Replicas:
         """Says of which replicas not all that they print will be passed on."""
         for log in self._logs.unread():
             if self._by_name[log.name].has_printed:
-                why = "nothing more came" if log.is_over else "its pod outlives the job"
-                self._observers.lines(log.name, f"(the rest of the log is not read: {why})")
+                reason = "nothing more came" if log.is_over else "its pod outlives the job"
+                self._observers.lines(log.name, f"(the rest of the log is not read: {reason})")
 
     def wait_for_logs(self) -> None:
         """Waits until all that was to be read has been passed on."""
@@ -372,13 +376,15 @@ class Replicas:
         # The training operator 1.9 takes a pod that is being deleted for one that has failed
         # (pkg/core/status.go), and then deletes the others: what tells is what came first.
         culprit = self.culprit
-        found = (
-            each
+        removals = (
+            removal
             for replica in self._by_name.values()
-            for each in (replica.removed_before(culprit) if culprit else replica.removals.values())
-            if each.at <= end
+            for removal in (
+                replica.removed_before(culprit) if culprit else replica.removals.values()
+            )
+            if removal.at <= end
         )
-        return min(found, key=lambda each: each.rank, default=None)
+        return min(removals, key=lambda removal: removal.rank, default=None)
 
     @property
     def stuck(self) -> Replica | None:

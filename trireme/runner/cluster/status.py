@@ -123,4 +123,4 @@ def _from_conditions(job: dict[str, Any]) -> Status:
 def _is_ready(job: dict[str, Any]) -> bool:
     """Tells whether all nodes of a TrainJob run, of which it has no condition."""
     jobs = job.get("status", {}).get("jobsStatus") or []
-    return any(each.get("ready") and each.get("active") for each in jobs)
+    return any(role_status.get("ready") and role_status.get("active") for role_status in jobs)

@@ -56,11 +56,11 @@ def submit(
     metadata = body["metadata"]
     metadata.setdefault("namespace", cluster.namespace)
     metadata.setdefault("annotations", {})[SPEC_HASH] = spec_hash(manifest)
-    there = find(cluster, manifest)
-    if there is not None and _is_usable(there, body):
-        return there
+    existing = find(cluster, manifest)
+    if existing is not None and _is_usable(existing, body):
+        return existing
     _check_name(cluster, body)
-    _make_room(cluster, body, there)
+    _make_room(cluster, body, existing)
     if prepare:
         prepare(body)
     jobs, namespace = kind_of(body), metadata["namespace"]
@@ -70,8 +70,8 @@ def submit(
             job = _create(cluster, body)
         except AlreadyThere:
             # Ours, if an answer was lost on its way, or that of somebody who was faster.
-            there = cluster.get(jobs, metadata["name"], namespace)
-            job = _check_ours(there, manifest)
+            existing = cluster.get(jobs, metadata["name"], namespace)
+            job = _check_ours(existing, manifest)
         give_to(job)
     return job
 
@@ -88,8 +88,8 @@ def _create(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
             return None
 
     def patiently(**query: str) -> dict[str, Any]:
-        made = wait_for(lambda: create(**query), RUNTIME_LIMIT, RUNTIME_PAUSE)
-        return made or cluster.create(kind_of(body), body, body["metadata"]["namespace"], **query)
+        job = wait_for(lambda: create(**query), RUNTIME_LIMIT, RUNTIME_PAUSE)
+        return job or cluster.create(kind_of(body), body, body["metadata"]["namespace"], **query)
 
     if QUEUE in body["metadata"].get("labels", {}) and is_train_job(body):
         check_is_held(body, patiently(dryRun="All"))  # which needed the runtime
@@ -113,11 +113,11 @@ def _runtime_of(
         key: metadata[key] for key in ("namespace", "ownerReferences") if key in metadata
     }
     body["spec"]["runtimeRef"]["name"] = name
-    place = (name, metadata["namespace"])
+    ref = (name, metadata["namespace"])
     try:
-        made = cluster.create(TRAINING_RUNTIMES, runtime, metadata["namespace"])
+        created = cluster.create(TRAINING_RUNTIMES, runtime, metadata["namespace"])
     except AlreadyThere:  # the answer that it is made was lost
-        made = cluster.get(TRAINING_RUNTIMES, *place)
+        created = cluster.get(TRAINING_RUNTIMES, *ref)
     is_given = False
 
     def give_to(job: dict[str, Any]) -> None:
@@ -127,14 +127,14 @@ def _runtime_of(
         is_given = True
         owner = {key: job[key] for key in ("apiVersion", "kind")}
         owner |= {key: job["metadata"][key] for key in ("name", "uid")}
-        cluster.patch(TRAINING_RUNTIMES, *place, {"metadata": {"ownerReferences": [owner]}})
+        cluster.patch(TRAINING_RUNTIMES, *ref, {"metadata": {"ownerReferences": [owner]}})
 
     try:
         yield give_to
     finally:
         if not is_given:
             with suppress(TriremeError):
-                cluster.delete(TRAINING_RUNTIMES, *place, made["metadata"]["uid"])
+                cluster.delete(TRAINING_RUNTIMES, *ref, created["metadata"]["uid"])
 
 
 def find(
@@ -154,10 +154,10 @@ def patch(cluster: Cluster, job: dict[str, Any], change: dict[str, Any]) -> None
 
 def remove_replaced(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     """Removes a job that ``submit`` would replace; tells whether there is one to attach to."""
-    there = find(cluster, manifest)
-    if there is not None and _is_usable(there, manifest):
+    existing = find(cluster, manifest)
+    if existing is not None and _is_usable(existing, manifest):
         return True
-    _make_room(cluster, manifest, there)
+    _make_room(cluster, manifest, existing)
     return False
 
 
@@ -178,9 +178,9 @@ def wait_until_gone(cluster: Cluster, job: dict[str, Any]) -> None:
     metadata = job["metadata"]
 
     def is_gone() -> bool:
-        if there := find(cluster, job):
+        if existing := find(cluster, job):
             # The name may be another job's, which waited for this one's pods.
-            return bool(there["metadata"]["uid"] != metadata.get("uid"))
+            return bool(existing["metadata"]["uid"] != metadata.get("uid"))
         return not _has_leftovers(cluster, job)
 
     if not wait_for(is_gone, DELETION_LIMIT, POLL):
@@ -215,20 +215,20 @@ def _check_name(cluster: Cluster, body: dict[str, Any]) -> None:
                 )
 
 
-def _is_usable(there: dict[str, Any], body: dict[str, Any]) -> bool:
+def _is_usable(existing: dict[str, Any], body: dict[str, Any]) -> bool:
     """Tells whether to attach to a job rather than to replace it."""
-    if status_of(there).state in (State.FAILED, State.CANCELLED, State.DELETING):
+    if status_of(existing).state in (State.FAILED, State.CANCELLED, State.DELETING):
         return False
-    _check_ours(there, body)
+    _check_ours(existing, body)
     return True
 
 
-def _check_ours(there: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    if is_same(there, body):
-        return there
-    name, state = there["metadata"]["name"], status_of(there).state
+def _check_ours(existing: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    if is_same(existing, body):
+        return existing
+    name, state = existing["metadata"]["name"], status_of(existing).state
     raise InputError(
-        f"name {name!r}: a {there['kind']} of that name exists already ({state}) and is a "
+        f"name {name!r}: a {existing['kind']} of that name exists already ({state}) and is a "
         "different job; delete it first, or choose another name"
     )
 
@@ -248,13 +248,13 @@ def _without_run(part: Any) -> Any:
     return part
 
 
-def _make_room(cluster: Cluster, manifest: dict[str, Any], there: dict[str, Any] | None) -> None:
+def _make_room(cluster: Cluster, manifest: dict[str, Any], existing: dict[str, Any] | None) -> None:
     """Removes a job that another one is to replace, and waits for what is left of earlier ones."""
     # A TrainJob that somebody deletes in the foreground may take for ever.
-    if there and (is_train_job(there) or status_of(there).state is not State.DELETING):
-        delete(cluster, there)
-    if there or _has_leftovers(cluster, manifest):
-        wait_until_gone(cluster, there or manifest)
+    if existing and (is_train_job(existing) or status_of(existing).state is not State.DELETING):
+        delete(cluster, existing)
+    if existing or _has_leftovers(cluster, manifest):
+        wait_until_gone(cluster, existing or manifest)
 
 
 def delete(cluster: Cluster, job: dict[str, Any], patience: float | None = None) -> None:

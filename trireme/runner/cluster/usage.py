@@ -42,14 +42,14 @@ def measured(cluster: Cluster, label: str, nodes: Iterable[str]) -> Found:
     try:
         return from_metrics_server(cluster, cluster.namespace, label)
     except (Forbidden, KindMissing, Unavailable) as error:
-        lacking = error
+        refusal = error
     try:
         return _from_kubelets(cluster, sorted(set(nodes)))
     except Forbidden:
-        if isinstance(lacking, Forbidden):
+        if isinstance(refusal, Forbidden):
             check_rights(cluster, cluster.namespace, [(POD_METRICS, "", "list")])
         # To have metrics-server is better: who has this right can run commands in any pod.
-        raise Refused(f"{lacking}; without it this needs the right to get nodes/proxy") from None
+        raise Refused(f"{refusal}; without it this needs the right to get nodes/proxy") from None
 
 
 def from_metrics_server(cluster: Cluster, namespace: str, label: str) -> Found:
@@ -57,19 +57,19 @@ def from_metrics_server(cluster: Cluster, namespace: str, label: str) -> Found:
     # A metrics server that is away does not come back while somebody waits.
     path, query = POD_METRICS.path(namespace), [("labelSelector", label)]
     answer = cluster.request("GET", POD_METRICS, path, query=query, patience=0)
-    found = {}
+    usage_by_container = {}
     for pod in answer.get("items") or []:
         at = moment(pod["timestamp"]) if "timestamp" in pod else None
         for container in pod.get("containers") or []:
             usage = quantities(container["usage"])
             used = Used(float(usage["cpu"]), float(usage["memory"]), at)
-            found[pod["metadata"]["name"], container["name"]] = used
-    return found
+            usage_by_container[pod["metadata"]["name"], container["name"]] = used
+    return usage_by_container
 
 
 def _from_kubelets(cluster: Cluster, nodes: list[str]) -> Found:
     # https://kubernetes.io/docs/reference/instrumentation/node-metrics/#summary-api-source
-    found: Found = {}
+    usage_by_container: Found = {}
     problem = None
     for node in nodes:
         path = NODES.path(name=node, subresource="proxy/stats/summary")
@@ -81,13 +81,13 @@ def _from_kubelets(cluster: Cluster, nodes: list[str]) -> Found:
             continue
         for pod in summary.get("pods") or []:
             if pod["podRef"]["namespace"] == cluster.namespace:
-                found |= {
-                    (pod["podRef"]["name"], each["name"]): _used(each)
-                    for each in pod.get("containers") or []
+                usage_by_container |= {
+                    (pod["podRef"]["name"], container["name"]): _used(container)
+                    for container in pod.get("containers") or []
                 }
-    if problem and not found:
+    if problem and not usage_by_container:
         raise problem
-    return found
+    return usage_by_container
 
 
 def _used(container: dict[str, Any]) -> Used:

@@ -62,14 +62,14 @@ class UsageWatch:
         A question without an answer doubles the time until the next: where there is no metrics
         server, or no right to ask it, only a few are asked in hours.
         """
-        found: Found = {}
+        answered: Found = {}
         if self._question and self._question.is_done:
             question, self._question = self._question, None
             try:
-                found, self._failures = question.answer(), 0
+                answered, self._failures = question.answer(), 0
             except TriremeError:
                 self._failures += 1
             self._next = time.monotonic() + EVERY * 2**self._failures
         if not self._question and time.monotonic() >= self._next:
             self._question = Background(self._ask)
-        return found
+        return answered

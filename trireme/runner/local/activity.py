@@ -25,10 +25,10 @@ def activity(pids: Mapping[str, int], directory: str, since: float) -> Activity:
     """
     before, began = usage.cpu_seconds(pids), time.monotonic()
     time.sleep(MEASURED)
-    after, most = usage.cpu_seconds(pids), hangs.BUSY * (time.monotonic() - began)
+    after, limit = usage.cpu_seconds(pids), hangs.BUSY * (time.monotonic() - began)
     # Less than before: some processes have ended meanwhile.
     is_idle = all(
-        name in before and 0 <= seconds - before[name] <= most for name, seconds in after.items()
+        name in before and 0 <= seconds - before[name] <= limit for name, seconds in after.items()
     )
     saved = _newest_checkpoint(directory) if directory else 0.0
     return Activity(not is_idle or saved > since or usage.gpus_work(), saved)
@@ -45,8 +45,8 @@ def _newest_checkpoint(directory: str) -> float:
 
 
 def _files(directory: str) -> Iterator[Path]:
-    for place, folders, files in os.walk(directory):
-        depth = len(Path(place).relative_to(directory).parts)
-        kept = [] if depth + 1 >= DEPTH else folders
-        folders[:] = [one for one in kept if one != events.OF_CHECKPOINTS]
-        yield from (Path(place, name) for name in files)
+    for directory_path, folders, files in os.walk(directory):
+        depth = len(Path(directory_path).relative_to(directory).parts)
+        visited = [] if depth + 1 >= DEPTH else folders
+        folders[:] = [folder for folder in visited if folder != events.OF_CHECKPOINTS]
+        yield from (Path(directory_path, name) for name in files)

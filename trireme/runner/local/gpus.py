@@ -20,34 +20,34 @@ def shared_out(job: Job) -> dict[str, dict[str, str]]:
     for none sees what there is.
     """
     computing = [pod for pod in job.pods if pod.role.lower() not in IDLE]
-    asked = {pod.name: _asked(pod) for pod in computing}
-    if lacking := lacking_gpus(sum(asked.values())):
-        say(lacking)
-    if not usage.has_gpu() or (len(job.pods) == 1 and not any(asked.values())):
+    gpus_asked = {pod.name: _asked(pod) for pod in computing}
+    if warning := lacking_gpus(sum(gpus_asked.values())):
+        say(warning)
+    if not usage.has_gpu() or (len(job.pods) == 1 and not any(gpus_asked.values())):
         return {}
-    found, each = _visible(), job.framework.processes(job) // len(computing)
-    share = len(found) // len(computing)
-    if found and share < each and not lacking:
+    visible, needed = _visible(), job.framework.processes(job) // len(computing)
+    share = len(visible) // len(computing)
+    if visible and share < needed and not warning:
         say(
-            f"warning: {each * len(computing)} processes would each need a GPU, and this machine "
-            f"has {len(found)}; they train on its processors, fewer would train on GPUs"
+            f"warning: {needed * len(computing)} processes would each need a GPU, and this machine "
+            f"has {len(visible)}; they train on its processors, fewer would train on GPUs"
         )
-    seen = {pod.name: "" for pod in job.pods}
+    gpus_of_pods = {pod.name: "" for pod in job.pods}
     for number, pod in enumerate(computing):
-        if share >= each:
-            first, count = number * share, min(asked[pod.name] or share, share)
-            seen[pod.name] = ",".join(found[first : first + count])
-    return {name: {VISIBLE: ids} for name, ids in seen.items()}
+        if share >= needed:
+            first, count = number * share, min(gpus_asked[pod.name] or share, share)
+            gpus_of_pods[pod.name] = ",".join(visible[first : first + count])
+    return {name: {VISIBLE: ids} for name, ids in gpus_of_pods.items()}
 
 
-def lacking_gpus(asked: int) -> str:
+def lacking_gpus(count: int) -> str:
     """Warns of a job that asks for more GPUs than this machine has; empty where it does not."""
-    there = len(_visible()) if asked and usage.has_gpu() else 0
-    if asked <= there:
+    present = len(_visible()) if count and usage.has_gpu() else 0
+    if count <= present:
         return ""
     return (
-        f"warning: the job asks for {asked} GPU{'s' * (asked != 1)}, and this machine has "
-        f"{there or 'none'}; it trains with what there is"
+        f"warning: the job asks for {count} GPU{'s' * (count != 1)}, and this machine has "
+        f"{present or 'none'}; it trains with what there is"
     )
 
 
@@ -59,6 +59,6 @@ def _asked(pod: Pod) -> int:
 def _visible() -> list[str]:
     """Returns the GPUs that this process sees, as CUDA calls them."""
     if VISIBLE in os.environ:
-        given = os.environ[VISIBLE].split(",")
-        return [each.strip() for each in given if each.strip() not in ("", "-1")]
+        numbers = os.environ[VISIBLE].split(",")
+        return [number.strip() for number in numbers if number.strip() not in ("", "-1")]
     return usage.gpu_numbers()

@@ -101,13 +101,13 @@ def make_directory(home: Path, name: str) -> Iterator[Path]:
     directory = home / name
     try:
         home.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix="job-", dir=home.parent))
+        temporary = Path(tempfile.mkdtemp(prefix="job-", dir=home.parent))
         try:
-            lock = FileLock(made / LOCK)
-            _write(made, _begun(""))
-            made.rename(directory)
+            lock = FileLock(temporary / LOCK)
+            _write(temporary, _begun(""))
+            temporary.rename(directory)
         except BaseException:  # a full disk, or a file system that keeps no locks
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -118,8 +118,8 @@ def make_directory(home: Path, name: str) -> Iterator[Path]:
 
 
 def _taken(directory: Path) -> InputError:
-    there, name = _read(directory), directory.name
-    state = f" ({there.state})" if there else ""
+    existing, name = _read(directory), directory.name
+    state = f" ({existing.state})" if existing else ""
     return InputError(
         f"job {name!r} is in {directory} already{state}; choose another --name, or delete it with "
         f"'trireme job delete {name} --local'"
@@ -139,7 +139,7 @@ def run(
     observers: Iterable[Observer] = (),
     *,
     isolated: bool = False,
-    recorder: Callable[[Findings], None] = lambda found: None,
+    recorder: Callable[[Findings], None] = lambda findings: None,
 ) -> None:
     """Runs a job to its end and keeps its record; the directory goes if it never started.
 
@@ -150,8 +150,8 @@ def run(
     started = False
     try:
         # Code and data are brought here, so the manifest is to say nothing of them.
-        here = job.model_copy(update={"code": None, "dataset": None})
-        with _recorded(directory, render(here)["kind"]):
+        bare = job.model_copy(update={"code": None, "dataset": None})
+        with _recorded(directory, render(bare)["kind"]):
             with handled(_cancelled, from_a_terminal()):
                 ready = provision.provision(job, directory)
                 manifest = render(ready)
@@ -179,8 +179,8 @@ def run(
 
 def all_jobs(home: Path) -> list[LocalJob]:
     """Returns the jobs of this machine, the latest first."""
-    found = kept_record.readable((file.parent for file in home.glob("*/state.json")), _read)
-    return sorted(found, key=lambda job: job.started, reverse=True)
+    local_jobs = kept_record.readable((file.parent for file in home.glob("*/state.json")), _read)
+    return sorted(local_jobs, key=lambda job: job.started, reverse=True)
 
 
 def find(home: Path, name: str) -> LocalJob:
@@ -204,11 +204,13 @@ def logs(
     read: dict[str, int] = {}
     while True:
         over = not follow or find(home, name).state != "running"
-        for one in [replica] if replica else job.replicas:
-            file = job.directory / "logs" / f"{one}.log"
+        for member in [replica] if replica else job.replicas:
+            file = job.directory / "logs" / f"{member}.log"
             if file.exists():
-                line_of = partial(on_line, one)
-                read[one] = forward_lines(file, read.get(one, 0), line_of, to_end_of_file=over)
+                line_of = partial(on_line, member)
+                read[member] = forward_lines(
+                    file, read.get(member, 0), line_of, to_end_of_file=over
+                )
         if over:
             return
         time.sleep(POLL)
@@ -241,9 +243,9 @@ def event_files(home: Path, name: str, folder: Path) -> bool:
     """Links a folder to the event files of a job; returns whether there may be more later."""
     job = find(home, name)
     declared = [pod.variable(name) for pod in _pods(job)[:1] for name in events.VARIABLES]
-    places = [place for place in declared if place]
+    paths = [path for path in declared if path]
     # The working directory may be anybody's, with other jobs in it.
-    events.link(folder, places, job.started, [home, home.with_name("runs")])
+    events.link(folder, paths, job.started, [home, home.with_name("runs")])
     return job.state == "running"
 
 

@@ -140,17 +140,17 @@ class Looking(threading.Thread):
 
     def uses(self) -> dict[str, Use]:
         """Returns what each replica did and used."""
-        found = {}
+        uses = {}
         for name in self._pids:
-            seen = list(self._seen[name].values())
-            trainers = [each for each in seen if each.trains]
-            loaders = [each for each in seen if each.loads]
-            work = sum(each[frames.LOADER] for each in loaders)
-            waits = sum(each[frames.LOADER_WAITS] for each in loaders)
+            process_looks = list(self._seen[name].values())
+            trainers = [process for process in process_looks if process.trains]
+            loaders = [process for process in process_looks if process.loads]
+            work = sum(process[frames.LOADER] for process in loaders)
+            waits = sum(process[frames.LOADER_WAITS] for process in loaders)
             looks = Counter[str]()
-            for each in trainers:
-                looks.update({kind: each[kind] for kind in frames.KINDS if kind in each})
-            found[name] = Use(
+            for process in trainers:
+                looks.update({kind: process[kind] for kind in frames.KINDS if kind in process})
+            uses[name] = Use(
                 self.seconds,
                 self._cpus(name),
                 self._memory.get(name),
@@ -159,15 +159,15 @@ class Looking(threading.Thread):
                 work / max(1, work + waits),
                 len(trainers),
             )
-        return found
+        return uses
 
     def gpus(self) -> list[Gpu]:
         """Returns the GPUs of this machine on which processes of the job ran."""
         return [
             Gpu(
                 name,
-                sum(each.busy for each in values) / len(values),
-                max(each.memory for each in values),
+                sum(value.busy for value in values) / len(values),
+                max(value.memory for value in values),
                 values[0].capability,
             )
             for name, values in self._gpus.items()
@@ -206,12 +206,12 @@ class Looking(threading.Thread):
 
     def _kind(self, pid: int) -> str:
         """Returns what a process does; empty where that cannot be told."""
-        found = self._stacks(pid)
-        main = next((each for each in found if each["os_thread_id"] == pid), None)
+        dumps = self._stacks(pid)
+        main = next((dump for dump in dumps if dump["os_thread_id"] == pid), None)
         if main is None:
             return ""
         threads = _threads(pid)
-        others = [(each["os_thread_id"], _frames(each)) for each in found if each is not main]
+        others = [(dump["os_thread_id"], _frames(dump)) for dump in dumps if dump is not main]
         stack = _frames(main)
         self.has_tf_data |= frames.has_tf_data(stack)
         self.by_gradients &= not frames.exchanges_no_gradients(stack)
@@ -225,8 +225,8 @@ class Looking(threading.Thread):
         )
 
     def _stacks(self, pid: int) -> list[dict[str, Any]]:
-        text, why = stacks.dump(self._spy, pid, ANSWER_LIMIT, "--json")
-        self.problem = why and (self.problem or why)
+        text, problem = stacks.dump(self._spy, pid, ANSWER_LIMIT, "--json")
+        self.problem = problem and (self.problem or problem)
         try:
             return list(json.loads(text))
         except ValueError:
@@ -249,19 +249,19 @@ class Looking(threading.Thread):
 
 def _frames(thread: Mapping[str, Any]) -> list[Frame]:
     return [
-        Frame(each["name"], each.get("short_filename") or each["filename"])
-        for each in thread["frames"]
+        Frame(frame["name"], frame.get("short_filename") or frame["filename"])
+        for frame in thread["frames"]
     ]
 
 
 def _threads(pid: int) -> list[Thread]:
     """Returns the native threads of a process."""
-    found = []
+    threads = []
     for directory in Path(f"/proc/{pid}/task").glob("[0-9]*"):
         try:
             text = (directory / "stat").read_text(errors="replace")
         except OSError:
             continue  # it has ended meanwhile
         name, _, rest = text.partition(" (")[2].rpartition(") ")
-        found.append(Thread(int(directory.name), name, rest[:1] == "R"))
-    return found
+        threads.append(Thread(int(directory.name), name, rest[:1] == "R"))
+    return threads

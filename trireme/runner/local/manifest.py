@@ -37,7 +37,9 @@ class Pod:
     def variable(self, name: str) -> str:
         """Returns the value that its container declares for a variable; empty where it does not."""
         declared = self.container.get("env") or []
-        values = [str(each.get("value") or "") for each in declared if each["name"] == name]
+        values = [
+            str(variable.get("value") or "") for variable in declared if variable["name"] == name
+        ]
         return expand(values[-1], {}) if values else ""
 
 

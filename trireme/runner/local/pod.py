@@ -18,19 +18,19 @@ Start = Callable[[], subprocess.Popen[bytes]]
 
 def starts(job: Job, network: Network, logs: Path, temporary: Path) -> list[tuple[Pod, Start]]:
     """Returns each pod of a job, with what starts its process as often as it is called."""
-    found: list[tuple[Pod, Start]] = []
+    pod_starts: list[tuple[Pod, Start]] = []
     for pod, command, variables in processes(job, network, logs, temporary):
         own = _temporary_directory(pod, variables, temporary)
-        found.append((pod, partial(_start, network, pod, command, own)))
-    return found
+        pod_starts.append((pod, partial(_start, network, pod, command, own)))
+    return pod_starts
 
 
 def processes(
     job: Job, network: Network, logs: Path, temporary: Path
 ) -> Iterator[tuple[Pod, list[str], dict[str, str]]]:
     """Yields each pod with its command and environment."""
-    image, seen = environment.image(job), gpus.shared_out(job)
-    images = {pod.name: image | seen.get(pod.name, {}) for pod in job.pods}
+    image, gpus_of_pods = environment.image(job), gpus.shared_out(job)
+    images = {pod.name: image | gpus_of_pods.get(pod.name, {}) for pod in job.pods}
     start_of = job.framework.starts(job, network, logs, temporary, images)
     for pod in job.pods:
         start = start_of(pod)

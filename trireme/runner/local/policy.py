@@ -23,12 +23,14 @@ def deciding(job: Job, replicas: Sequence[Replica]) -> list[Replica]:
 
 def succeeded(job: Job, replicas: Sequence[Replica]) -> bool:
     """Tells whether the job has succeeded."""
-    some = deciding(job, replicas)
-    if some and all(replica.succeeded for replica in some):
+    deciders = deciding(job, replicas)
+    if deciders and all(replica.succeeded for replica in deciders):
         return True
-    if any(job.framework.role(replica.pod.role).is_leader for replica in some):
+    if any(job.framework.role(replica.pod.role).is_leader for replica in deciders):
         return False
-    return job.framework.has_succeeded(job, [each.pod for each in some if each.succeeded])
+    return job.framework.has_succeeded(
+        job, [replica.pod for replica in deciders if replica.succeeded]
+    )
 
 
 def restarts(job: Job, replica: Replica) -> bool:
@@ -59,7 +61,7 @@ def why_no_restart(
     return ": the job has reached its backoffLimit" if restarted else ""
 
 
-def failure(job: Job, replicas: Sequence[Replica], why: str) -> JobFailed:
+def failure(job: Job, replicas: Sequence[Replica], reason: str) -> JobFailed:
     """Returns what to say of a job that failed: the replica that caused it, and its last lines."""
     failures = [replica.failure for replica in replicas if replica.failure]
     last = max(failure.ended for failure in failures)
@@ -70,5 +72,5 @@ def failure(job: Job, replicas: Sequence[Replica], why: str) -> JobFailed:
 
     cause = min(failures, key=innocence)
     words, lines = job.framework.explain_failure(cause.replica, cause.status, cause.lines)
-    words += f"{cause.memory}{why}{cause_of(cause.status, lines)}"
+    words += f"{cause.memory}{reason}{cause_of(cause.status, lines)}"
     return JobFailed(words, last_lines(cause.replica, lines))

@@ -16,14 +16,14 @@ from trireme.runner.local import installed, runner
 def check(job: TrainingJob, directory: Path) -> dict[str, Any]:
     """Returns the manifest of a job if nothing that can be known now keeps it from running here."""
     installed.check(job)
-    places = _places(job, directory)
+    directories = _places(job, directory)
     if job.code:
-        places["code_dir"] = str(Path.cwd())  # as long as the repository is not here
+        directories["code_dir"] = str(Path.cwd())  # as long as the repository is not here
     else:
-        _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
+        _check_entrypoint(job, Path(directories.get("code_dir", job.code_dir)))
     if job.dataset:
         check_here(job.dataset)
-    manifest = render(job.model_copy(update=places | {"code": None, "dataset": None}))
+    manifest = render(job.model_copy(update=directories | {"code": None, "dataset": None}))
     runner.check(manifest)
     return manifest
 
@@ -31,10 +31,10 @@ def check(job: TrainingJob, directory: Path) -> dict[str, Any]:
 def provision(job: TrainingJob, directory: Path) -> TrainingJob:
     """Returns a job with code, data and results in places of this machine, all of them filled."""
     installed.check(job)
-    places = _places(job, directory)
+    directories = _places(job, directory)
     if job.code:
         code = job.code
-        places["code_dir"] = checkout(
+        directories["code_dir"] = checkout(
             code.url,
             code.revision,
             directory / "code",
@@ -42,33 +42,33 @@ def provision(job: TrainingJob, directory: Path) -> TrainingJob:
             directory=code.directory,
             submodules=code.submodules,
         ).path
-    _check_entrypoint(job, Path(places.get("code_dir", job.code_dir)))
+    _check_entrypoint(job, Path(directories.get("code_dir", job.code_dir)))
     if job.dataset:
         check_here(job.dataset)
         staged = stage(job.dataset, directory / "data", cache_of(directory))
-        places["data_dir"] = staged.path
+        directories["data_dir"] = staged.path
     if job.data_at:
-        link(Path(places["code_dir"]), job.data_at, places.get("data_dir", job.data_dir))
+        link(Path(directories["code_dir"]), job.data_at, directories.get("data_dir", job.data_dir))
     for name in ("data_dir", "checkpoint_dir", "model_dir"):
-        _make(name, Path(places.get(name, getattr(job, name))))
-    return job.model_copy(update=places | {"code": None, "dataset": None})
+        _make(name, Path(directories.get(name, getattr(job, name))))
+    return job.model_copy(update=directories | {"code": None, "dataset": None})
 
 
 def _places(job: TrainingJob, directory: Path) -> dict[str, str]:
     """Returns where a job's directories are on this machine, but for those that it names."""
-    places = {
+    directories = {
         "data_dir": str(directory / "data"),
         "checkpoint_dir": str(directory / "checkpoints"),
         "model_dir": str(directory / "model"),
         "code_dir": str(Path.cwd()),
     }
-    return {name: place for name, place in places.items() if name not in job.model_fields_set}
+    return {name: path for name, path in directories.items() if name not in job.model_fields_set}
 
 
 def _check_entrypoint(job: TrainingJob, code_dir: Path) -> None:
     if job.entrypoint and not (code_dir / job.entrypoint).is_file():
-        here = "" if job.code or "code_dir" in job.model_fields_set else ", the current directory"
-        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}{here}")
+        hint = "" if job.code or "code_dir" in job.model_fields_set else ", the current directory"
+        raise InputError(f"entrypoint {job.entrypoint!r} does not exist in {code_dir}{hint}")
 
 
 def _make(field: str, directory: Path) -> None:

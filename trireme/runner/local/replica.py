@@ -130,8 +130,8 @@ class Replica:
         try:
             process = self._launch()
         except OSError as error:
-            why = limit_reached(error) or error.strerror
-            raise JobFailed(f"replica {self.name} could not be started: {why}") from None
+            reason = limit_reached(error) or error.strerror
+            raise JobFailed(f"replica {self.name} could not be started: {reason}") from None
         if self.status is not None:
             self.restarts += 1
         self.tail.clear()
@@ -151,8 +151,8 @@ class Replica:
         except RuntimeError as error:  # nobody would be told of its end
             self.kill()
             self._wait(process, follower)
-            why = limit_reached(error) or str(error)
-            raise JobFailed(f"replica {self.name} could not be followed: {why}") from None
+            reason = limit_reached(error) or str(error)
+            raise JobFailed(f"replica {self.name} could not be followed: {reason}") from None
 
     @property
     def last_line(self) -> float:
@@ -202,9 +202,9 @@ class Replica:
         """Returns what it has spent its time with, and what it used; of a job that may go on."""
         goes_on = goes_on and not self.is_over
         attempts = self._attempts + ([Attempt(self.began)] if self.is_running else [])
-        found = spans(self._asked, attempts, placed=self._asked, goes_on=goes_on)
+        phases = spans(self._asked, attempts, placed=self._asked, goes_on=goes_on)
         used = (self._cpu_seconds, float(self._peak)) if self._attempts else (None, None)
-        return Life(found, 0, *used)
+        return Life(phases, 0, *used)
 
     def has_memory(self, used: float) -> None:
         """Takes in how many bytes all of its processes have together."""

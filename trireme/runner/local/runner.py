@@ -140,18 +140,20 @@ class _JobRun:
     @property
     def last_line(self) -> float:
         """When a replica printed last, by the monotonic clock; 0: none has."""
-        return max((each.last_line for each in self.replicas if each.is_running), default=0.0)
+        return max(
+            (replica.last_line for replica in self.replicas if replica.is_running), default=0.0
+        )
 
     @property
     def began(self) -> float:
         """When the first of its replicas that run was started last, by the time of day."""
-        return min((each.began for each in self.replicas if each.is_running), default=0.0)
+        return min((replica.began for replica in self.replicas if replica.is_running), default=0.0)
 
     def lives(self) -> dict[str, Life]:
         """Returns what each replica has spent its time with, and what it used, by name."""
         if not self.has_ended:
             self._take_memory()
-        return {each.name: each.life(goes_on=not self.has_ended) for each in self.replicas}
+        return {replica.name: replica.life(goes_on=not self.has_ended) for replica in self.replicas}
 
     def activity(self, since: float) -> Activity:
         """Finds out, in seconds, what it does that has been silent since a time of day."""
@@ -164,11 +166,11 @@ class _JobRun:
 
     def show(self, replica: str, lines: Sequence[str]) -> None:
         """Shows lines about a replica among those that it prints."""
-        next(each for each in self.replicas if each.name == replica).show(lines)
+        next(candidate for candidate in self.replicas if candidate.name == replica).show(lines)
 
     def pids(self) -> dict[str, int]:
         """Returns the supervisors of its replicas that run, by name."""
-        return {each.name: each.pid for each in self.replicas if each.pid}
+        return {replica.name: replica.pid for replica in self.replicas if replica.pid}
 
     def _take_memory(self) -> None:
         # To count pages that processes share takes the longer the more there are.
@@ -178,8 +180,8 @@ class _JobRun:
         memory = usage.memory(self.pids())
         pause = max(MEMORY_EVERY, (time.thread_time() - began) / MEMORY_SHARE)
         self.next_memory = time.monotonic() + pause
-        for each in self.replicas:
-            each.has_memory(memory.get(each.name, 0.0))
+        for replica in self.replicas:
+            replica.has_memory(memory.get(replica.name, 0.0))
 
     def live(self) -> None:
         """Returns when the job has succeeded and the others have had their time to end."""
@@ -247,17 +249,17 @@ class _JobRun:
         if self.job.retries is not None and (attempt := replica.failed_attempt):
             self.failed.append(attempt)
         if policy.restarts(self.job, replica):
-            why = policy.why_no_restart(self.job, self.replicas, replica, self.failed)
-            if why is not None:
-                self._fail(why)
+            reason = policy.why_no_restart(self.job, self.replicas, replica, self.failed)
+            if reason is not None:
+                self._fail(reason)
             replica.schedule_restart()
         elif replica.status and self.job.framework.is_fatal(self.job, replica.pod):
             self._fail()
 
-    def _fail(self, why: str = "") -> NoReturn:
+    def _fail(self, reason: str = "") -> NoReturn:
         """Waits a moment for others to end, then blames the one that dragged them down."""
         self._wait_for_others(time.monotonic() + SETTLE)
-        raise policy.failure(self.job, self.replicas, why)
+        raise policy.failure(self.job, self.replicas, reason)
 
     def _start_due(self) -> None:
         now = time.monotonic()
@@ -278,13 +280,13 @@ class _JobRun:
         ):
             self._next(limit)
 
-    def _start_anew(self, why: StartAnew) -> None:
+    def _start_anew(self, hang: StartAnew) -> None:
         """Ends all replicas that run and starts them again, however they end."""
-        if self.job.framework.ends_together and any(each.succeeded for each in self.replicas):
-            raise why  # those that are left would wait for who has finished
+        if self.job.framework.ends_together and any(replica.succeeded for replica in self.replicas):
+            raise hang  # those that are left would wait for who has finished
         running = [replica for replica in self.replicas if not replica.is_over]
         for replica in running:
-            replica.show([f"({why}; all replicas are started again)"])
+            replica.show([f"({hang}; all replicas are started again)"])
             replica.terminate()
         limit = time.monotonic() + HURRY
         while any(replica.is_running for replica in running):

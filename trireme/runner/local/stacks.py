@@ -68,14 +68,14 @@ def is_python(pid: int) -> bool:
 def _stack(command: str, pid: int, limit: float) -> list[str]:
     if limit <= 0:
         return [f"(process {pid}: there is no time left to ask py-spy)"]
-    text, why = dump(command, pid, limit)
-    if why:
-        return [f"(process {pid}: {why})"]
+    text, problem = dump(command, pid, limit)
+    if problem:
+        return [f"(process {pid}: {problem})"]
     return [line for line in text.splitlines() if line.strip()]
 
 
 def _reason(stderr: str) -> str:
-    said = (stderr.strip().splitlines() or ["no reason given"])[0]
+    message = (stderr.strip().splitlines() or ["no reason given"])[0]
     # https://www.kernel.org/doc/html/latest/admin-guide/LSM/Yama.html
     hint = "; as another user than root it needs kernel.yama.ptrace_scope=0"
-    return f"py-spy: {said}{hint if 'ermission' in said else ''}"
+    return f"py-spy: {message}{hint if 'ermission' in message else ''}"

@@ -33,17 +33,17 @@ def supervised(
         lock: The descriptor of a lock that the supervisor is to have, and not the command.
         inside: Makes of the supervisor's command one that runs it on another host.
     """
-    with os.fdopen(os.memfd_create("environment"), "w+b") as given:
-        given.write(b"\0".join(os.fsencode(f"{name}={environment[name]}") for name in environment))
-        given.seek(0)
-        arguments = [str(grace), str(given.fileno()), *command]
+    with os.fdopen(os.memfd_create("environment"), "w+b") as file:
+        file.write(b"\0".join(os.fsencode(f"{name}={environment[name]}") for name in environment))
+        file.seek(0)
+        arguments = [str(grace), str(file.fileno()), *command]
         process = subprocess.Popen(
             inside([sys.executable, "-S", "-I", supervisor.__file__, *arguments]),
             cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=[each for each in (given.fileno(), lock) if each is not None],
+            pass_fds=[fd for fd in (file.fileno(), lock) if fd is not None],
             start_new_session=True,
         )
     assert process.stdout
@@ -71,7 +71,7 @@ def _leftovers(supervisor_pid: int) -> list[int]:
     """Returns the ids of its session, and of what says that it was started under it."""
     # A launcher may start each of its workers in a session of its own.
     mark = f"{supervisor.MARK}={supervisor_pid}".encode()
-    found = []
+    pids = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
@@ -82,5 +82,5 @@ def _leftovers(supervisor_pid: int) -> list[int]:
         except OSError:
             continue  # it has ended meanwhile, or is somebody else's
         if is_left and fields[0] != b"Z":
-            found.append(int(directory.name))
-    return found
+            pids.append(int(directory.name))
+    return pids

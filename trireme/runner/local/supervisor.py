@@ -30,8 +30,8 @@ MARK = "TRIREME_SUPERVISOR"  # the variable by which all that was started under 
 def main() -> int:
     """Runs the command line's command; returns the exit status."""
     grace, command = float(sys.argv[1]), sys.argv[3:]
-    with open(int(sys.argv[2]), "rb") as given:
-        variables = dict(entry.split(b"=", 1) for entry in given.read().split(b"\0") if entry)
+    with open(int(sys.argv[2]), "rb") as file:
+        variables = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if entry)
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2:
             with contextlib.suppress(OSError):  # the listing's own
@@ -152,11 +152,11 @@ def _descendants() -> list[int]:
             continue  # it has ended meanwhile
         if state != b"Z" or int(parent) == os.getpid():
             children.setdefault(int(parent), []).append(int(name))
-    found, at = children.get(os.getpid(), []), 0
-    while at < len(found):
-        found += children.get(found[at], [])
+    pids, at = children.get(os.getpid(), []), 0
+    while at < len(pids):
+        pids += children.get(pids[at], [])
         at += 1
-    return found
+    return pids
 
 
 def _exit_status(wait_status: int) -> int:

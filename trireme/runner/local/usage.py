@@ -60,18 +60,18 @@ def tree(supervisor_pid: int) -> list[int]:
 
 def cpu_seconds(supervisors: Mapping[str, int]) -> dict[str, float]:
     """Returns the processor time of what runs under supervisors, by what their ids are called."""
-    found = _processes()
-    trees = {name: _tree(found, pid)[1:] for name, pid in supervisors.items()}
-    return {name: _seconds(found, under) for name, under in trees.items() if under}
+    processes = _processes()
+    trees = {name: _tree(processes, pid)[1:] for name, pid in supervisors.items()}
+    return {name: _seconds(processes, under) for name, under in trees.items() if under}
 
 
 def memory(supervisors: Mapping[str, int]) -> dict[str, float]:
     """Returns the bytes of what runs under supervisors, by what their ids are called."""
-    found = _processes()
+    processes = _processes()
     return {
         name: float(sum(map(_memory, under)))
         for name, pid in supervisors.items()
-        if (under := _tree(found, pid)[1:])
+        if (under := _tree(processes, pid)[1:])
     }
 
 
@@ -91,14 +91,14 @@ def _processes() -> dict[int, _Process]:
     """Returns all processes, with the processor time of them and of their children that ended."""
     # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     tick = os.sysconf("SC_CLK_TCK")
-    found = {}
+    table = {}
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             fields = (directory / "stat").read_bytes().rpartition(b") ")[2].split()
         except OSError:
             continue  # it has ended meanwhile
-        found[int(directory.name)] = _Process(int(fields[1]), sum(map(int, fields[11:15])) / tick)
-    return found
+        table[int(directory.name)] = _Process(int(fields[1]), sum(map(int, fields[11:15])) / tick)
+    return table
 
 
 def _tree(processes: dict[int, _Process], root: int) -> list[int]:
@@ -140,14 +140,14 @@ def _gpus() -> dict[int, list[str]]:
     busy = {
         uuid: (index, share) for uuid, index, share in _asked("gpu", "uuid,index,utilization.gpu")
     }
-    found: dict[int, list[str]] = defaultdict(list)
+    gpus_by_pid: dict[int, list[str]] = defaultdict(list)
     for pid, uuid, memory in _asked("compute-apps", "pid,gpu_uuid,used_memory"):
         if uuid in busy and pid.isdigit():
             index, share = busy[uuid]  # of time, by all that use it
             words = [f"{share}%"] if share.isdigit() else []
             words += [f"{int(memory) / 1024:.1f}Gi"] if memory.isdigit() else []
-            found[int(pid)].append(f"{index}: {' '.join(words) or '-'}")
-    return found
+            gpus_by_pid[int(pid)].append(f"{index}: {' '.join(words) or '-'}")
+    return gpus_by_pid
 
 
 class Gpu(NamedTuple):
@@ -164,7 +164,7 @@ def gpus() -> list[Gpu]:
     """Returns the GPUs of this machine."""
     if not has_gpu():
         return []
-    found = []
+    found_gpus = []
     processes: dict[str, set[int]] = defaultdict(set)
     for pid, uuid in _asked("compute-apps", "pid,gpu_uuid"):
         if pid.isdigit():
@@ -177,8 +177,8 @@ def gpus() -> list[Gpu]:
             busy, used, total = map(int, numbers)
             gpu = f"{index}: {name}", processes[uuid], busy / 100, used / total
             version = capability.get(uuid, "")  # such as 9.0, or [N/A]
-            found.append(Gpu(*gpu, float(version) if version[:1].isdigit() else 0.0))
-    return found
+            found_gpus.append(Gpu(*gpu, float(version) if version[:1].isdigit() else 0.0))
+    return found_gpus
 
 
 def gpu_numbers() -> list[str]:
@@ -199,13 +199,13 @@ def gpus_work() -> bool:
     return not shares or any(share != "0" for (share,) in shares)
 
 
-def _asked(what: str, fields: str) -> list[list[str]]:
+def _asked(query: str, fields: str) -> list[list[str]]:
     """Returns what nvidia-smi tells, a line for each; nothing where it fails."""
-    command = ["nvidia-smi", f"--query-{what}={fields}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-{query}={fields}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_LIMIT)
     except (OSError, subprocess.TimeoutExpired):
         return []
     lines = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
-    wanted = len(fields.split(","))
-    return [line for line in lines if not done.returncode and len(line) == wanted]
+    columns = len(fields.split(","))
+    return [line for line in lines if not done.returncode and len(line) == columns]
