@@ -28,19 +28,19 @@ def in_words(needed: Iterable[Right]) -> str:
     verbs: dict[str, list[str]] = {}
     for resource, part, verb in needed:
         verbs.setdefault(resource.full_name + (f"/{part}" if part else ""), []).append(verb)
-    return "; ".join(f"{', '.join(those)} {what}" for what, those in verbs.items())
+    return "; ".join(f"{', '.join(allowed)} {name}" for name, allowed in verbs.items())
 
 
 def check_rights(cluster: Cluster, namespace: str, needed: Iterable[Right]) -> None:
     """Raises Forbidden with all the rights that this user lacks."""
-    lacking = [
+    refused = [
         f"{verb} {resource.full_name}{'/' + part if part else ''}"
         for resource, part, verb in needed
         if not may(cluster, namespace, resource, part, verb)
     ]
-    if lacking:
+    if refused:
         raise Forbidden(
-            f"this user may not {', '.join(lacking)} in namespace {namespace}; "
+            f"this user may not {', '.join(refused)} in namespace {namespace}; "
             "a Role that allows it and a RoleBinding to this user are needed"
         )
 
@@ -51,10 +51,10 @@ def may(
     resource: Resource,
     part: str,
     verb: str,
-    who: dict[str, Any] | None = None,
+    user: dict[str, Any] | None = None,
 ) -> bool:
     """Asks the cluster whether this user, or somebody else, may do something with a resource."""
-    asked = {
+    attributes = {
         "namespace": namespace,
         "verb": verb,
         "group": resource.group,
@@ -62,14 +62,14 @@ def may(
         "resource": resource.plural,
         "subresource": part,
     }
-    reviews, place = (ACCOUNT_REVIEWS, namespace) if who else (ACCESS_REVIEWS, "")
+    reviews, review_namespace = (ACCOUNT_REVIEWS, namespace) if user else (ACCESS_REVIEWS, "")
     review = {
         "apiVersion": reviews.api_version,
-        "kind": "LocalSubjectAccessReview" if who else "SelfSubjectAccessReview",
-        "metadata": {"namespace": place},
-        "spec": (who or {}) | {"resourceAttributes": asked},
+        "kind": "LocalSubjectAccessReview" if user else "SelfSubjectAccessReview",
+        "metadata": {"namespace": review_namespace},
+        "spec": (user or {}) | {"resourceAttributes": attributes},
     }
-    return bool(cluster.create(reviews, review, place)["status"]["allowed"])
+    return bool(cluster.create(reviews, review, review_namespace)["status"]["allowed"])
 
 
 def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[Right]:
@@ -79,12 +79,12 @@ def lacking_to(cluster: Cluster, account: str, needed: Iterable[Right]) -> list[
     """
     namespace = cluster.namespace
     groups = ["serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"]
-    who = {
+    account_user = {
         "user": f"system:serviceaccount:{namespace}:{account}",
         "groups": [f"system:{group}" for group in groups],
     }
-    other = None if _username(cluster) == who["user"] else who
-    return [right for right in needed if not may(cluster, namespace, *right, who=other)]
+    other = None if _username(cluster) == account_user["user"] else account_user
+    return [right for right in needed if not may(cluster, namespace, *right, user=other)]
 
 
 def _username(cluster: Cluster) -> str:

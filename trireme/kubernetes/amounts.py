@@ -50,13 +50,13 @@ def added(first: Amounts, more: Amounts, times: int = 1) -> dict[str, Decimal]:
     return {name: first.get(name, Decimal(0)) + times * more.get(name, 0) for name in names}
 
 
-def amounts(container: Mapping[str, Any], which: str) -> dict[str, Decimal]:
+def amounts(container: Mapping[str, Any], side: str) -> dict[str, Decimal]:
     """Returns the ``requests`` of a container, by default its limits, or its ``limits``."""
     resources = container.get("resources") or {}
-    both = resources.get("limits") or {}
-    if which == "requests":
-        both = both | (resources.get("requests") or {})
-    return quantities(both)
+    side_amounts = resources.get("limits") or {}
+    if side == "requests":
+        side_amounts = side_amounts | (resources.get("requests") or {})
+    return quantities(side_amounts)
 
 
 def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -76,25 +76,25 @@ def shown(resource: str, amount: Decimal) -> str:
     return f"{float(amount) / 2**30:.4g}Gi" if is_bytes else f"{amount.normalize():f}"
 
 
-def _together(pod: Mapping[str, Any], which: str) -> dict[str, Decimal]:
+def _together(pod: Mapping[str, Any], side: str) -> dict[str, Decimal]:
     # https://github.com/kubernetes/component-helpers/blob/v0.36.0/resource/helpers.go
     beside: dict[str, Decimal] = {}  # containers that came before and go on
     starting: list[Amounts] = []
     for container in pod.get("initContainers") or []:
-        with_it = added(beside, amounts(container, which))
+        with_it = added(beside, amounts(container, side))
         starting.append(with_it)
         if container.get("restartPolicy") == "Always":
             beside = with_it
     total = beside
     for container in pod["containers"]:
-        total = added(total, amounts(container, which))
+        total = added(total, amounts(container, side))
     # What a pod has as a whole counts, whatever its containers ask for.
-    return _most([total, *starting]) | quantities((pod.get("resources") or {}).get(which) or {})
+    return _most([total, *starting]) | quantities((pod.get("resources") or {}).get(side) or {})
 
 
 def _most(several: Iterable[Amounts]) -> dict[str, Decimal]:
-    most: dict[str, Decimal] = {}
-    for each in several:
-        for name, amount in each.items():
-            most[name] = max(most.get(name, Decimal(0)), amount)
-    return most
+    largest: dict[str, Decimal] = {}
+    for amounts_of_one in several:
+        for name, amount in amounts_of_one.items():
+            largest[name] = max(largest.get(name, Decimal(0)), amount)
+    return largest

@@ -126,21 +126,21 @@ class Cluster:
         """Yields a namespace's objects, of which a page at a time is in memory."""
         # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
         path, after = resource.path(namespace), ""
-        seen: set[tuple[str, str]] = set()
+        keys: set[tuple[str, str]] = set()
         while True:
-            asked = [*query.items(), ("limit", PAGE), *([("continue", after)] if after else [])]
+            pairs = [*query.items(), ("limit", PAGE), *([("continue", after)] if after else [])]
             try:
-                page = self.request("GET", resource, path, query=asked)
+                page = self.request("GET", resource, path, query=pairs)
             except Expired:  # its server keeps the rest of a list for some minutes only
                 if not after:
                     raise
                 after = ""
                 continue
-            for each in page.get("items") or []:
-                key = each["metadata"].get("namespace", ""), each["metadata"]["name"]
-                if key not in seen:
-                    seen.add(key)
-                    yield each
+            for item in page.get("items") or []:
+                key = item["metadata"].get("namespace", ""), item["metadata"]["name"]
+                if key not in keys:
+                    keys.add(key)
+                    yield item
             after = page.get("metadata", {}).get("continue")
             if not after:
                 return
@@ -171,12 +171,12 @@ class Cluster:
     ) -> dict[str, Any]:
         """Creates an object or changes it to be as given; returns it as the server has it."""
         # https://kubernetes.io/docs/reference/using-api/server-side-apply/
-        ours = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        defaults = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self.request(
             "PATCH",
             resource,
             resource.path(namespace, body["metadata"]["name"]),
-            query=list((ours | query).items()),
+            query=list((defaults | query).items()),
             body=body,
             patch=APPLY,
         )
@@ -352,5 +352,5 @@ def _is_distrust(error: client.ApiException) -> bool:
 
 
 def _retry_after(error: client.ApiException) -> float:
-    asked = (error.headers or {}).get("Retry-After", "")
-    return float(asked) if asked.isdigit() else 0.0
+    seconds = (error.headers or {}).get("Retry-After", "")
+    return float(seconds) if seconds.isdigit() else 0.0

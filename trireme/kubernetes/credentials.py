@@ -23,8 +23,8 @@ _UNREADABLE = (
 
 def are_there() -> bool:
     """Tells whether there is a kubeconfig, or this is a pod."""
-    named = "KUBECONFIG" in os.environ or "KUBERNETES_SERVICE_HOST" in os.environ
-    return named or _default().exists()
+    is_named = "KUBECONFIG" in os.environ or "KUBERNETES_SERVICE_HOST" in os.environ
+    return is_named or _default().exists()
 
 
 def load(context: str | None) -> tuple[client.ApiClient, str]:
@@ -41,7 +41,7 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
         location = kubeconfig or str(_default())
         contexts, chosen = config.list_kube_config_contexts(location)
         if context:
-            by_name = {each["name"]: each for each in contexts}
+            by_name = {entry["name"]: entry for entry in contexts}
             if context not in by_name:
                 raise InputError(
                     f"context {context!r}: it is not in the kubeconfig, which has "
@@ -51,9 +51,9 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
         config.load_kube_config(location, context, client_configuration=settings)
         return client.ApiClient(settings), chosen["context"].get("namespace") or "default"
     except _UNREADABLE as error:
-        why = str(error).partition("\n")[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(
-            f"no Kubernetes cluster to work with: {why}; "
+            f"no Kubernetes cluster to work with: {reason}; "
             "set KUBECONFIG to a file that kubectl can use"
         ) from error
 

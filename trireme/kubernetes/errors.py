@@ -112,7 +112,7 @@ def message_of(error: ApiException) -> str:
 def object_of(error: Any) -> dict[str, Any]:
     """Returns the object that came with an error, such as a Status; empty where there was none."""
     try:
-        found = json.loads(error.body or "")
+        content = json.loads(error.body or "")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

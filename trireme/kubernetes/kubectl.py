@@ -5,6 +5,6 @@ from trireme.kubernetes.connection import Cluster
 
 def exec_in(cluster: Cluster, pod: str, container: str, command: list[str], how: str) -> list[str]:
     """Returns the command that runs one in a container; ``how`` as in ``-it``."""
-    where = ["--namespace", cluster.namespace]
-    where += ["--context", cluster.context] if cluster.context else []
-    return ["kubectl", "exec", how, pod, "-c", container, *where, "--", *command]
+    options = ["--namespace", cluster.namespace]
+    options += ["--context", cluster.context] if cluster.context else []
+    return ["kubectl", "exec", how, pod, "-c", container, *options, "--", *command]

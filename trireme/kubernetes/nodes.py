@@ -27,14 +27,14 @@ class Node:
     taints: list[Mapping[str, str]]
     free: dict[str, Decimal]
 
-    def room_for(self, wanted: Amounts) -> int:
+    def room_for(self, requested: Amounts) -> int:
         """Returns how many pods find room that request so much each."""
-        shares = (self.free.get(name, 0) // amount for name, amount in wanted.items() if amount)
+        shares = (self.free.get(name, 0) // amount for name, amount in requested.items() if amount)
         return max(0, int(min(shares)))
 
-    def lacks(self, wanted: Amounts) -> list[str]:
+    def lacks(self, requested: Amounts) -> list[str]:
         """Returns the resources of which there is not enough for a pod."""
-        return [name for name, amount in wanted.items() if amount > self.free.get(name, 0)]
+        return [name for name, amount in requested.items() if amount > self.free.get(name, 0)]
 
     def may_run(self, pod: Mapping[str, Any]) -> bool:
         """Tells whether a pod may run here, if there is room."""
@@ -62,32 +62,32 @@ def there(cluster: Cluster) -> list[Node]:
 
 def free(cluster: Cluster) -> list[Node]:
     """Returns the nodes of a cluster, with what nobody has requested of them."""
-    found = {node.name: node for node in there(cluster)}
+    nodes_by_name = {node.name: node for node in there(cluster)}
     for pod in cluster.items(PODS, "", fieldSelector=NOT_OVER):
-        if node := found.get(pod["spec"].get("nodeName", "")):
+        if node := nodes_by_name.get(pod["spec"].get("nodeName", "")):
             node.free = added(node.free, _wanted(pod["spec"]), -1)
-    return list(found.values())
+    return list(nodes_by_name.values())
 
 
 def problem(nodes: list[Node], pods: Iterable[tuple[str, int, Mapping[str, Any]]]) -> str:
     """Says of which role not all pods find room, were the nodes empty, and what lacks."""
     for role, count, pod in pods:
-        wanted = _wanted(pod)
+        requested = _wanted(pod)
         fitting = [node for node in nodes if node.may_run(pod)]
         if not fitting:
             return f"no node takes a pod of role {role}: {_why(nodes, pod)}"
-        room = sum(node.room_for(wanted) for node in fitting)
+        room = sum(node.room_for(requested) for node in fitting)
         if room >= count:
             continue
         if room:
             return f"the nodes have room for {room} of {count} pods of role {role}; ask for less"
-        nearest = min(fitting, key=lambda node: len(node.lacks(wanted)))
-        lacking = ", ".join(
-            f"it requests {shown(name, wanted[name])} of {name}, and node {nearest.name} has "
+        nearest = min(fitting, key=lambda node: len(node.lacks(requested)))
+        shortages = ", ".join(
+            f"it requests {shown(name, requested[name])} of {name}, and node {nearest.name} has "
             f"{shown(name, nearest.free.get(name, Decimal(0)))}"
-            for name in nearest.lacks(wanted)
+            for name in nearest.lacks(requested)
         )
-        return f"no node is large enough for a pod of role {role}: {lacking}; ask for less"
+        return f"no node is large enough for a pod of role {role}: {shortages}; ask for less"
     return ""
 
 
@@ -99,8 +99,8 @@ def _why(nodes: list[Node], pod: Mapping[str, Any]) -> str:
     selector = pod.get("nodeSelector") or {}
     labelled = [node for node in nodes if selector.items() <= node.labels.items()]
     if not labelled:
-        wanted = ", ".join(f"{name}={value}" for name, value in selector.items())
-        return f"none has the labels {wanted}; change scheduling, or label one"
+        labels = ", ".join(f"{name}={value}" for name, value in selector.items())
+        return f"none has the labels {labels}; change scheduling, or label one"
     taints = {taint["key"] for node in labelled for taint in node.taints}
     return f"it would have to tolerate {' or '.join(sorted(taints))}; change scheduling"
 

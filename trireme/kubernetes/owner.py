@@ -48,10 +48,10 @@ def this_pod(cluster: Cluster, patience: float | None = None) -> dict[str, Any]:
 def workflow_of_this_pod(cluster: Cluster) -> str:
     """Returns the name of the Workflow that the pod is of; empty for none."""
     try:
-        found = owners(cluster)
+        owners_of_pod = owners(cluster)
     except NotFound:  # deleted by force
         return ""
-    return _workflow_of(found)
+    return _workflow_of(owners_of_pod)
 
 
 def is_stopped(spec: dict[str, Any]) -> bool:

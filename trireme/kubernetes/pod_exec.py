@@ -64,8 +64,8 @@ def output(
 
 def _refusal(pod: str, reason: str) -> Refused | Unavailable:
     status = _STATUS.match(reason)
-    said = " ".join(reason.partition(" -+-+- ")[0].split())
-    sentence = f"no command can be run in pod {pod}: {said}"
+    message = " ".join(reason.partition(" -+-+- ")[0].split())
+    sentence = f"no command can be run in pod {pod}: {message}"
     if status and status[1] == "403":
         return Forbidden(sentence)
     is_for_good = status and status[1] != "429" and not status[1].startswith("5")

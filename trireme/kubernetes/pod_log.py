@@ -106,10 +106,10 @@ class PodLog(threading.Thread):
             self._say_lost(str(error))
         self._quiet_since, self._is_done = time.monotonic(), is_last
 
-    def _say_lost(self, why: str) -> None:
+    def _say_lost(self, reason: str) -> None:
         if not self._stop_all.is_set():
-            what = "the rest of the log" if self._position.last else "the log"
-            self._on_line(f"({what} cannot be read: {why})")
+            subject = "the rest of the log" if self._position.last else "the log"
+            self._on_line(f"({subject} cannot be read: {reason})")
 
     def _read_all(self) -> None:
         """Reads until the pod is over and nothing is left to read."""
@@ -178,16 +178,16 @@ class PodLog(threading.Thread):
         """Reads what is left of the start before the present one, and turns to that."""
         # What was read last may be of the present start already; then that is not read again.
         ahead = self._position if self._old or self._may_be_ahead() else None
-        known = ahead.resumed() if ahead else None
+        was_read = ahead.resumed() if ahead else None
         previous = self._old or (Position() if ahead else self._position)
         is_old = not ahead
 
         def is_missing(stamp: Stamp) -> bool:
             nonlocal is_old
-            if known is None or (ahead and ahead.first and stamp < ahead.first):
+            if was_read is None or (ahead and ahead.first and stamp < ahead.first):
                 return True
             is_old = True  # what was read last was the old one after all
-            return known(stamp)
+            return was_read(stamp)
 
         self._read_previous(previous, is_missing)
         if is_old:

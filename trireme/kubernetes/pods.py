@@ -118,36 +118,36 @@ def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
     """Returns when the container ran, by the number of restarts before; what is still known."""
     status = container_status(pod, container)
     count = status.get("restartCount", 0)
-    known: dict[int, Span] = {}
+    spans_by_restarts: dict[int, Span] = {}
     for number, state in ((count - 1, "lastState"), (count, "state")):
         for kind in ("terminated", "running"):
             times = status.get(state, {}).get(kind, {})
             if began := _began(times):
                 finished = times.get("finishedAt")
-                known[number] = Span(began, finished and moment(finished))
-    return known
+                spans_by_restarts[number] = Span(began, finished and moment(finished))
+    return spans_by_restarts
 
 
 def failure(pod: dict[str, Any], container: str) -> Failure | None:
     """Returns how the pod failed last; ``None`` if it did not."""
-    taken = taken_away(pod)
-    if taken:
-        return _taken(pod, container, taken)
-    asked = removal(pod)
+    lost = taken_away(pod)
+    if lost:
+        return _taken(pod, container, lost)
+    removed_at = removal(pod)
     ended = _failed_container(pod, container)
     if ended:
         at = moment(ended["finishedAt"]) if ended.get("finishedAt") else _changed(pod)
         # By its number it cannot be told: until it is started again the kubelet may have it in
         # ``lastState`` with the count of before (CrashLoopBackOff), or with that of after.
         start = ended.get("containerID") or ended.get("finishedAt") or ""
-        stopped = asked is not None and asked <= at
+        stopped = removed_at is not None and removed_at <= at
         status = int(ended.get("exitCode") or 0)
         return Failure(
             at, ended["words"], stopped, start=start, began=_began(ended), exit_status=status
         )
     if pod.get("status", {}).get("phase") == "Failed":
         words = "failed for an unknown reason"
-        return Failure(_changed(pod), words, stopped=asked is not None)
+        return Failure(_changed(pod), words, stopped=removed_at is not None)
     return None
 
 
@@ -294,7 +294,7 @@ def _changed(pod: dict[str, Any]) -> datetime:
     return max(times, default=datetime.now(UTC))
 
 
-def joined(what: str, message: str) -> str:
+def joined(event: str, message: str) -> str:
     """Returns what happened with what the cluster says about it."""
-    said = " ".join(message.split())
-    return f"{what}: {said}" if said else what
+    text = " ".join(message.split())
+    return f"{event}: {text}" if text else event

@@ -24,7 +24,7 @@ def problems(cluster: Cluster, pods: Pods) -> list[str]:
     return [
         problem
         for quota in cluster.items(QUOTAS, cluster.namespace)
-        for problem in _over(quota, _wanted(each for each in pods if _counts(quota, each[2])))
+        for problem in _over(quota, _wanted(item for item in pods if _counts(quota, item[2])))
     ]
 
 
@@ -51,27 +51,27 @@ def _counts(quota: dict[str, Any], pod: dict[str, Any]) -> bool:
 
 def _wanted(pods: Pods) -> Amounts:
     """Returns what pods take of a quota, by the names that quotas have for it."""
-    number, asked, capped = Decimal(0), dict[str, Decimal](), dict[str, Decimal]()
+    number, needed, capped = Decimal(0), dict[str, Decimal](), dict[str, Decimal]()
     for _, count, pod in pods:
         number += count
-        asked, capped = added(asked, requests(pod), count), added(capped, limits(pod), count)
+        needed, capped = added(needed, requests(pod), count), added(capped, limits(pod), count)
     return {
         "pods": number,
         "count/pods": number,
-        **{f"requests.{name}": amount for name, amount in asked.items()},
-        **{name: amount for name, amount in asked.items() if name in _PLAIN},
+        **{f"requests.{name}": amount for name, amount in needed.items()},
+        **{name: amount for name, amount in needed.items() if name in _PLAIN},
         **{f"limits.{name}": amount for name, amount in capped.items()},
     }
 
 
-def _over(quota: dict[str, Any], wanted: Amounts) -> Iterator[str]:
+def _over(quota: dict[str, Any], needed: Amounts) -> Iterator[str]:
     status = quota.get("status") or {}
     hard, used = status.get("hard") or quota["spec"].get("hard") or {}, status.get("used") or {}
     for name, limit in hard.items():
         left = quantity(str(limit)) - quantity(str(used.get(name, 0)))
-        if wanted.get(name, 0) > left:
+        if needed.get(name, 0) > left:
             yield (
-                f"ResourceQuota {quota['metadata']['name']}: {name} {shown(name, wanted[name])} "
+                f"ResourceQuota {quota['metadata']['name']}: {name} {shown(name, needed[name])} "
                 f"is needed, but {shown(name, max(left, Decimal(0)))} of {limit} is left: ask "
                 "for less, or have the quota raised"
             )

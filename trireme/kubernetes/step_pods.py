@@ -33,8 +33,8 @@ _DRIVER = re.compile(r".*\.(?P<task>[^.()]+)-driver(\(\d+\))?")
 def step_of(pod: dict[str, Any]) -> str:
     """Returns the step, with its turn in loops as in ``trial-003``; empty for what is none."""
     node = node_of(pod)
-    if found := _EXECUTOR.fullmatch(node):
-        return in_a_loop(found["step"], *turns_of(pod))
+    if match := _EXECUTOR.fullmatch(node):
+        return in_a_loop(match["step"], *turns_of(pod))
     if re.match(r"[^.]*\.root\b", node) or not node:  # another pod of Kubeflow Pipelines
         return ""
     return in_a_loop(untried(node).rpartition(".")[2], *turns(node))
@@ -55,8 +55,8 @@ def turns_of(pod: dict[str, Any]) -> list[int]:
 
 def driven_by(pod: dict[str, Any]) -> str:
     """Returns the task that a driver of Kubeflow Pipelines is for; empty for what is none."""
-    found = _DRIVER.fullmatch(node_of(pod))
-    return found["task"] if found else ""
+    match = _DRIVER.fullmatch(node_of(pod))
+    return match["task"] if match else ""
 
 
 def node_of(pod: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def changes(
     meanwhile is yielded as if it had been watched.
     https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
     """
-    known: dict[str, dict[str, Any]] = {}
+    store: dict[str, dict[str, Any]] = {}
     version, pauses = "", patience.Pauses()
     while not stop.is_set():
         began, heard = time.monotonic(), False
@@ -44,12 +44,12 @@ def changes(
             if not version:
                 listing = cluster.list(resource, namespace, stop=stop, **selectors)
                 version = listing["metadata"]["resourceVersion"]
-                yield from _differences(known, listing.get("items") or [])
+                yield from _differences(store, listing.get("items") or [])
             for event in _events(cluster, resource, namespace, version, stop, selectors):
                 version = event["object"]["metadata"]["resourceVersion"]
                 heard = True
                 if event["type"] != "BOOKMARK":
-                    yield _taken_in(known, event)
+                    yield _taken_in(store, event)
         except Expired:
             version = ""
         except (HTTPError, ValueError):
@@ -88,25 +88,25 @@ def _events(
                 raise HTTPError(event["object"].get("message"))
 
 
-def _taken_in(known: dict[str, dict[str, Any]], event: dict[str, Any]) -> Change:
-    thing, gone = event["object"], event["type"] == "DELETED"
+def _taken_in(store: dict[str, dict[str, Any]], event: dict[str, Any]) -> Change:
+    changed, gone = event["object"], event["type"] == "DELETED"
     if gone:
-        known.pop(thing["metadata"]["uid"], None)
+        store.pop(changed["metadata"]["uid"], None)
     else:
-        known[thing["metadata"]["uid"]] = thing
-    return Change(thing, gone)
+        store[changed["metadata"]["uid"]] = changed
+    return Change(changed, gone)
 
 
-def _differences(known: dict[str, dict[str, Any]], items: list[dict[str, Any]]) -> Iterator[Change]:
+def _differences(store: dict[str, dict[str, Any]], items: list[dict[str, Any]]) -> Iterator[Change]:
     now = {item["metadata"]["uid"]: item for item in items}
-    for uid in known.keys() - now.keys():
-        yield Change(known.pop(uid), gone=True)
+    for uid in store.keys() - now.keys():
+        yield Change(store.pop(uid), gone=True)
     for uid, item in now.items():
-        before = known.get(uid)
-        known[uid] = item
+        before = store.get(uid)
+        store[uid] = item
         if before is None or _version(before) != _version(item):
             yield Change(item)
 
 
-def _version(thing: dict[str, Any]) -> str:
-    return thing["metadata"]["resourceVersion"]
+def _version(item: dict[str, Any]) -> str:
+    return item["metadata"]["resourceVersion"]
