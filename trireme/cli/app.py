@@ -106,8 +106,8 @@ def _command_of(entry: "EntryPoint") -> Any:
     except TriremeError:
         raise
     except Exception as error:  # Typer's, of what no command can be made of
-        why = plugins.in_words(error)
-        raise InputError(f"{plugins.called(entry)} is no command: {why}") from None
+        reason = plugins.in_words(error)
+        raise InputError(f"{plugins.called(entry)} is no command: {reason}") from None
 
 
 app = application(cls=_Commands, no_args_is_help=True)
@@ -146,9 +146,9 @@ def main() -> None:
                 _run_for_a_script()
             app()
     except SystemExit as ended:
-        told = from_a_terminal()
-        if ended.code in {128 + number for number in told}:
-            for number in told:  # while Python ends, another would kill it
+        signals = from_a_terminal()
+        if ended.code in {128 + number for number in signals}:
+            for number in signals:  # while Python ends, another would kill it
                 signal.signal(number, signal.SIG_IGN)
         raise
     except TriremeError as error:

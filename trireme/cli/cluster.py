@@ -44,9 +44,9 @@ def probed(cluster: "Cluster", images: "Sequence[str]", account: str) -> "Iterat
     from trireme.doctor import probe
     from trireme.process.signals import Interrupted, from_a_terminal, handled, interrupt
 
-    wanted = [*images, *probe.engine_images(cluster)]
+    every_image = [*images, *probe.engine_images(cluster)]
     try:
         with handled(interrupt, from_a_terminal()):
-            yield from probe.probe(cluster, wanted, account, say)
+            yield from probe.probe(cluster, every_image, account, say)
     except Interrupted as interruption:
         raise typer.Exit(128 + interruption.number) from None

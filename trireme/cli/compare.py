@@ -47,14 +47,14 @@ def compare(
     from trireme.tracking.client import hurry
 
     hurry()
-    found = comparing.compare(target, runs)
+    comparison = comparing.compare(target, runs)
     form = Form(str(output)) if str(output) in (Form.JSON, Form.YAML) else Form.TEXT
-    show(_answer(found), form, lambda answer: typer.echo(str(found)))
+    show(_answer(comparison), form, lambda answer: typer.echo(str(comparison)))
     if output and form is Form.TEXT:
-        typer.echo(f"\n{pages.write(found.html, output, NAME)}")
+        typer.echo(f"\n{pages.write(comparison.html, output, NAME)}")
 
 
-def _answer(found: "Comparison") -> "RunComparison":
+def _answer(comparison: "Comparison") -> "RunComparison":
     from trireme.answers.comparisons import (
         ComparedRun,
         DifferingValue,
@@ -65,15 +65,16 @@ def _answer(found: "Comparison") -> "RunComparison":
     return RunComparison(
         runs=[
             ComparedRun(name=name, state=state)
-            for name, state in zip(found.names, found.states, strict=True)
+            for name, state in zip(comparison.names, comparison.states, strict=True)
         ],
         differing=[
-            DifferingValue(name=each.name, values=list(each.values)) for each in found.differing
+            DifferingValue(name=value.name, values=list(value.values))
+            for value in comparison.differing
         ],
         metrics=[
-            MeasuredValue(name=each.name, values=list(each.values), best=list(each.best))
-            for each in found.measured
+            MeasuredValue(name=metric.name, values=list(metric.values), best=list(metric.best))
+            for metric in comparison.measured
         ],
-        same=found.same,
-        notes=list(found.notes),
+        same=comparison.same,
+        notes=list(comparison.notes),
     )

@@ -25,16 +25,18 @@ def list_saved(output: Output = Form.TEXT) -> None:
     from trireme.pipeline import saved
 
     entries = [
-        SavedEntry(entry_kind=each.kind, name=each.name, where=each.in_a_word, file=str(each.file))
-        for each in saved.entries()
+        SavedEntry(
+            entry_kind=entry.kind, name=entry.name, where=entry.in_a_word, file=str(entry.file)
+        )
+        for entry in saved.entries()
     ]
     show(SavedList(entries=entries), output, _draw)
     if not entries:
         typer.echo(f"nothing is kept in {saved.files_in_words()}", err=True)
 
 
-def _draw(shown: SavedList) -> None:
-    rows = [[each.entry_kind, each.name, each.where, each.file] for each in shown.entries]
+def _draw(answer: SavedList) -> None:
+    rows = [[entry.entry_kind, entry.name, entry.where, entry.file] for entry in answer.entries]
     table(["KIND", "NAME", "WHERE", "FILE"], rows)
 
 
@@ -45,10 +47,10 @@ def show_saved(name: Annotated[str, typer.Argument(metavar="NAME", help="Of any 
 
     from trireme.pipeline import saved
 
-    found = [entry for entry in saved.entries() if entry.name == name.removeprefix("@")]
-    if not found:
+    matches = [entry for entry in saved.entries() if entry.name == name.removeprefix("@")]
+    if not matches:
         raise InputError(f"{saved.files_in_words()} have no {name!r}; see 'trireme config list'")
-    for entry in found:
+    for entry in matches:
         typer.echo(f"# {entry.file}")
         content = {entry.kind: {entry.name: entry.fields}}
         typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
@@ -71,14 +73,14 @@ def set_saved(
     from trireme.pipeline import saved
 
     kind, _, name = place.partition(".")
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in fields:
         field, equals, text = pair.partition("=")
         if not equals:
             raise InputError(f"{pair!r}: must be FIELD=VALUE")
-        given[field] = _value(field, text)
+        values[field] = _value(field, text)
     file = saved.users_file() if user else saved.repositorys_file() or Path(saved.FILE).absolute()
-    saved.save(file, kind, name, given, TARGETS)
+    saved.save(file, kind, name, values, TARGETS)
     typer.echo(f"{place} is in {file}")
 
 

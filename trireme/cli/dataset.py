@@ -49,11 +49,11 @@ def _object(text: str) -> dict[str, Any]:
     from trireme.text import json_values
 
     try:
-        given = json_values.read(text)
+        options = json_values.read(text)
     except json_values.GivenTwiceError as error:
         raise InputError(f"--options: {error}") from None
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        options = None
+    if not isinstance(options, dict):
         raise InputError(f"--options {text!r}: must be a JSON object")
-    return given
+    return options

@@ -38,5 +38,5 @@ def deploy(
     if kind == "kserve" and image != PYTORCH:
         raise InputError("--image needs --as deployment; KServe has its own images")
     cluster = connect(namespace, context, stays=True)
-    done, place = deployed.deploy(model, kind, image, timeout, cluster, say)
-    typer.echo(f"{done}\nin the cluster: {place.url}\nfrom here: {place.command}")
+    done, address = deployed.deploy(model, kind, image, timeout, cluster, say)
+    typer.echo(f"{done}\nin the cluster: {address.url}\nfrom here: {address.command}")

@@ -32,36 +32,38 @@ def doctor(
     from trireme.kubernetes import credentials
     from trireme.targets import registry
 
-    here = _place("This machine", machine.facts(), output)
+    this_machine = _place("This machine", machine.facts(), output)
     if not (context or credentials.are_there()):
         if output is Form.TEXT:
             typer.echo("\nNo cluster: set KUBECONFIG to a file that kubectl can use")
-        _end([here], output)
+        _end([this_machine], output)
     cluster = connect(namespace, context)
 
     def host() -> str:
-        given = {"kube_context": context} | ({"namespace": namespace} if namespace else {})
-        return str(registry.open("kfp", given).connection.host)  # type: ignore[attr-defined]
+        options = {"kube_context": context} | ({"namespace": namespace} if namespace else {})
+        return str(registry.open("kfp", options).connection.host)  # type: ignore[attr-defined]
 
     title = f"Kubernetes {of_cluster.version(cluster)}, namespace {cluster.namespace}"
     facts = chain(of_cluster.facts(cluster), map(of_cluster.kubeflow, [host]))
     if probe:
-        wanted = [images.BASE, images.PYTORCH]
-        found = probed(cluster, wanted, of_cluster.account_of_steps(cluster))
-        facts = chain(facts, (Fact(Verdict(it.verdict), it.sentence) for it in found))
+        wanted_images = [images.BASE, images.PYTORCH]
+        findings = probed(cluster, wanted_images, of_cluster.account_of_steps(cluster))
+        facts = chain(
+            facts, (Fact(Verdict(finding.verdict), finding.sentence) for finding in findings)
+        )
     if output is Form.TEXT:
         typer.echo()
-    _end([here, _place(title, facts, output)], output)
+    _end([this_machine, _place(title, facts, output)], output)
 
 
-def _place(title: str, found: "Iterable[Fact]", form: Form) -> Place:
+def _place(title: str, facts: "Iterable[Fact]", form: Form) -> Place:
     """Returns what is so at a place, and what that allows; draws it as it comes."""
     if form is Form.TEXT:
         typer.echo(title)
     allows: list[str] = []
 
     def noted() -> "Iterator[Fact]":
-        for fact in found:
+        for fact in facts:
             if fact.allows and fact.verdict != FAILED:
                 allows.append(fact.allows)
             yield fact

@@ -43,11 +43,11 @@ def explain(
     from trireme.targets import explaining
 
     _check(bundle)
-    told = explaining.explain(target, run)
+    explanation = explaining.explain(target, run)
     if bundle:  # before what a reader such as head may end
-        explaining.write_bundle(target, told, bundle)
+        explaining.write_bundle(target, explanation, bundle)
         typer.echo(f"{bundle} has all of it", err=True)
-    show(told, output, _draw)
+    show(explanation, output, _draw)
 
 
 @on_jobs
@@ -58,12 +58,12 @@ def explain_job(
     from trireme.explaining import jobs
 
     _check(bundle)
-    told = jobs.here(place, name) if local else jobs.there(place, name)
+    explanation = jobs.here(place, name) if local else jobs.there(place, name)
     if bundle:
         write = jobs.bundle_here if local else jobs.bundle_there
-        write(told, place, bundle)
+        write(explanation, place, bundle)
         typer.echo(f"{bundle} has all of it", err=True)
-    show(told, output, _draw)
+    show(explanation, output, _draw)
 
 
 def _check(file: Path | None) -> None:
@@ -73,8 +73,8 @@ def _check(file: Path | None) -> None:
         bundle.check(file)
 
 
-def _draw(told: "Explanation") -> None:
+def _draw(explanation: "Explanation") -> None:
     from trireme.explaining import words
 
-    for line in words.lines(told):
+    for line in words.lines(explanation):
         typer.echo(line)

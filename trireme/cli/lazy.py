@@ -33,13 +33,13 @@ class Lazy(NamedTuple):
         return command_of(getattr(import_module(f"{__package__}.{module}"), name))
 
 
-def command_of(found: Any) -> Any:
+def command_of(added: Any) -> Any:
     """Returns the command that a function or a ``typer.Typer`` is."""
-    if not isinstance(found, typer.Typer):
+    if not isinstance(added, typer.Typer):
         alone = application()
-        alone.command()(found)
-        found = alone
-    return get_command(found)
+        alone.command()(added)
+        added = alone
+    return get_command(added)
 
 
 class LazyGroup(TyperGroup):
@@ -47,11 +47,11 @@ class LazyGroup(TyperGroup):
 
     lazy: ClassVar[Mapping[str, Lazy]]
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands = {
-            name: TyperCommand(name, short_help=each.help, hidden=each.is_hidden)
-            for name, each in self.lazy.items()
+            name: TyperCommand(name, short_help=command.help, hidden=command.is_hidden)
+            for name, command in self.lazy.items()
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

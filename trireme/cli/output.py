@@ -49,11 +49,11 @@ def show(answer: A, form: Form, draw: Callable[[A], None] | None = None) -> None
 
 
 def checked(
-    found: Iterable["Fact | Finding"], form: Form, draw: Callable[[CheckedFact], None]
+    findings: Iterable["Fact | Finding"], form: Form, draw: Callable[[CheckedFact], None]
 ) -> list[CheckedFact]:
     """Returns what checks find; each is drawn as it comes where text is wanted."""
     every = []
-    for fact in found:
+    for fact in findings:
         every.append(CheckedFact(verdict=str(fact.verdict), sentence=fact.sentence))
         if form is Form.TEXT:
             draw(every[-1])
@@ -65,7 +65,7 @@ def draw_fact(fact: CheckedFact) -> None:
     typer.echo(f"  {fact.verdict:<8} {fact.sentence}")
 
 
-def line_by_line(form: Form, made: Callable[[str, str], Part]) -> Callable[[str, str], str] | None:
+def line_by_line(form: Form, make: Callable[[str, str], Part]) -> Callable[[str, str], str] | None:
     """Returns what writes lines as answers, one after the other; None where text is wanted.
 
     Args:
@@ -76,7 +76,7 @@ def line_by_line(form: Form, made: Callable[[str, str], Part]) -> Callable[[str,
     from trireme.answers import writing
 
     write = writing.in_a_line if form is Form.JSON else writing.as_yaml
-    return lambda name, line: write(made(name, line))
+    return lambda name, line: write(make(name, line))
 
 
 def tell_problem(error: TriremeError) -> None:

@@ -75,16 +75,16 @@ def plan(
     from trireme.kubernetes import access, credentials
 
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
-    there = target.cluster if has_cluster else None
+    to_cluster = target.cluster if has_cluster else None
     job = variables(env, secret_env)
-    chosen, given = asked(context, pipeline, loading, param, params, data, job, there)
-    chosen, arguments = ready(chosen, given, target)
+    chosen, values = asked(context, pipeline, loading, param, params, data, job, to_cluster)
+    chosen, arguments = ready(chosen, values, target)
     cluster = target.cluster() if has_cluster else None
-    known, is_known = _prices(cluster)
+    prices, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
-    planned = target.plan(planning.plan_pipeline(chosen, arguments, known, **manifest), chosen)
+    planned = target.plan(planning.plan_pipeline(chosen, arguments, prices, **manifest), chosen)
     warnings: list[str] = []
     facts: dict[str, str] = {}
     also: list[Iterable[Finding]] = []
@@ -126,12 +126,12 @@ def plan_job(
     from trireme.runner.notes import notes
 
     has_cluster = not no_check and bool(context or credentials.are_there())
-    there = partial(connect, namespace, context) if has_cluster else None
-    job = described(file, workspace, connect=there, operator=operator)
-    cluster = there() if there else None
-    known, _ = _prices(cluster)
+    to_cluster = partial(connect, namespace, context) if has_cluster else None
+    job = described(file, workspace, connect=to_cluster, operator=operator)
+    cluster = to_cluster() if to_cluster else None
+    prices, _ = _prices(cluster)
     manifest = planning.manifest_for(cluster, job)
-    planned = planning.plan_job(manifest, known)
+    planned = planning.plan_job(manifest, prices)
     answer = replace(
         _answer(planned),
         place="a cluster",
@@ -150,8 +150,8 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
     if cluster:
         with suppress(Forbidden):
             return planning.read_prices(cluster), True
-    known = prices.read()
-    return known, known is not None
+    price_table = prices.read()
+    return price_table, price_table is not None
 
 
 def _answer(planned: "Plan") -> RunPlan:
@@ -196,13 +196,13 @@ def _cost(planned: "Plan") -> PlannedCost | None:
     if planned.prices is None:
         return None
     hour, limit = planned.total.hour, planned.time_limit
-    most = hour * limit / 3600 if limit else None
+    limit_cost = hour * limit / 3600 if limit else None
     return PlannedCost(
         currency=planned.prices.currency,
         hour=hour,
         time_limit=limit,
-        most=most,
-        most_in_all=None if most is None else most * planned.trainings,
+        most=limit_cost,
+        most_in_all=None if limit_cost is None else limit_cost * planned.trainings,
     )
 
 
@@ -231,8 +231,8 @@ def _show(
         typer.echo(f"\nchecked in namespace {cluster.namespace}:")
     findings = checked(chain(planned.check(cluster), also), form, draw_fact)
     failed = any(finding.verdict == "failed" for finding in findings)
-    whole = replace(answer, findings=findings, failed=failed)
-    show(whole, form)
+    checked_answer = replace(answer, findings=findings, failed=failed)
+    show(checked_answer, form)
     if failed:
         raise typer.Exit(1)
 
@@ -294,8 +294,8 @@ def _cost_in_words(plan: RunPlan) -> dict[str, str]:
         return {}
     words = f"{in_words(cost.hour, cost.currency)} an hour of training"
     if cost.most is not None:
-        most = in_words(cost.most, cost.currency)
-        words += f", at most {most} in its time limit of {cost.time_limit:,} s"
+        limit_cost = in_words(cost.most, cost.currency)
+        words += f", at most {limit_cost} in its time limit of {cost.time_limit:,} s"
         if plan.job and plan.job.trainings > 1 and cost.most_in_all is not None:
             words += f", {in_words(cost.most_in_all, cost.currency)} in all"
     return {"Cost": words}
@@ -307,7 +307,7 @@ def _needs(plan: RunPlan) -> dict[str, str]:
     for needed in plan.needs:
         optional = " (optional)" if needed.optional else ""
         names.setdefault(needed.kind, []).append(f"{needed.name}{optional}")
-    return {kind: ", ".join(those) for kind, those in names.items()}
+    return {kind: ", ".join(of_kind) for kind, of_kind in names.items()}
 
 
 def _facts(facts: dict[str, str]) -> None:

@@ -53,38 +53,39 @@ def prune(
     --records they go as well.
     """
     before = time.time() - _seconds(older_than)
-    found = target.prunable(before, keep, _bytes(cache_limit), records)
+    prunables = target.prunable(before, keep, _bytes(cache_limit), records)
     if output is Form.TEXT:  # what takes long to be removed is told before
-        _draw(_answer(found, dry_run))
+        _draw(_answer(prunables, dry_run))
     if not dry_run:
-        for one in found:
-            one.remove()
-    show(_answer(found, dry_run), output, _draw_sum)
+        for prunable in prunables:
+            prunable.remove()
+    show(_answer(prunables, dry_run), output, _draw_sum)
 
 
-def _answer(found: "list[Prunable]", dry_run: bool) -> PrunedList:
-    things = [
-        OldThing(what=one.what, since=moment(one.since), bytes=int(one.bytes)) for one in found
+def _answer(prunables: "list[Prunable]", dry_run: bool) -> PrunedList:
+    old_things = [
+        OldThing(what=prunable.what, since=moment(prunable.since), bytes=int(prunable.bytes))
+        for prunable in prunables
     ]
-    return PrunedList(dry_run=dry_run, things=things)
+    return PrunedList(dry_run=dry_run, things=old_things)
 
 
-def _draw(shown: PrunedList) -> None:
+def _draw(answer: PrunedList) -> None:
     from trireme.text.units import in_words
 
     rows = [
-        [one.what, age(one.since.timestamp()), in_words(one.bytes) if one.bytes else ""]
-        for one in shown.things
+        [thing.what, age(thing.since.timestamp()), in_words(thing.bytes) if thing.bytes else ""]
+        for thing in answer.things
     ]
-    table(["WOULD BE REMOVED" if shown.dry_run else "REMOVED", "AGE", "SIZE"], rows)
+    table(["WOULD BE REMOVED" if answer.dry_run else "REMOVED", "AGE", "SIZE"], rows)
 
 
-def _draw_sum(shown: PrunedList) -> None:
+def _draw_sum(answer: PrunedList) -> None:
     from trireme.text.units import in_words
 
-    total = sum(one.bytes for one in shown.things)
+    total = sum(thing.bytes for thing in answer.things)
     freed = f", {in_words(total)}" if total else ""
-    typer.echo(f"{len(shown.things)} {'would be ' * shown.dry_run}removed{freed}", err=True)
+    typer.echo(f"{len(answer.things)} {'would be ' * answer.dry_run}removed{freed}", err=True)
 
 
 def _bytes(text: str | None) -> float | None:

@@ -31,44 +31,44 @@ def models(
     """List the registered models with their champions, or the versions of one."""
     from trireme.deployment import registered
 
-    found = registered.versions(model)
-    if not found:
+    found_versions = registered.versions(model)
+    if not found_versions:
         typer.echo(
             "no registered models yet; a run registers one with -p model_name=NAME", err=True
         )
     versions = [
         ModelVersion(
-            model=each.model,
-            number=each.number,
-            aliases=each.aliases,
-            metric=each.metric,
-            created=moment(each.created),
-            champion_since=moment_if_known(each.since),
-            run=each.run,
+            model=version.model,
+            number=version.number,
+            aliases=version.aliases,
+            metric=version.metric,
+            created=moment(version.created),
+            champion_since=moment_if_known(version.since),
+            run=version.run,
         )
-        for each in found
+        for version in found_versions
     ]
     show(ModelList(versions=versions), output, _draw_versions if model else _draw_models)
 
 
-def _draw_versions(shown: ModelList) -> None:
+def _draw_versions(answer: ModelList) -> None:
     rows = [
         [
-            *(each.number, ", ".join(each.aliases), each.metric, age(each.created.timestamp())),
-            *(_since(each), each.run),
+            *(row.number, ", ".join(row.aliases), row.metric, age(row.created.timestamp())),
+            *(_since(row), row.run),
         ]
-        for each in shown.versions
+        for row in answer.versions
     ]
     table(["VERSION", "ALIAS", "METRIC", "AGE", "CHAMPION FOR", "RUN"], rows)
 
 
-def _draw_models(shown: ModelList) -> None:
+def _draw_models(answer: ModelList) -> None:
     from trireme.tracking.registry import CHAMPION
 
     rows = []
-    for name in dict.fromkeys(each.model for each in shown.versions):
-        own = [each for each in shown.versions if each.model == name]
-        champion = next((each for each in own if CHAMPION in each.aliases), None)
+    for name in dict.fromkeys(version.model for version in answer.versions):
+        own = [version for version in answer.versions if version.model == name]
+        champion = next((version for version in own if CHAMPION in version.aliases), None)
         about = (
             [champion.number, champion.metric, _since(champion), champion.run] if champion else []
         )

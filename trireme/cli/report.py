@@ -35,7 +35,7 @@ def report(target: "Target", run: RunName = "", output: Output = None) -> None:
     name = f"{as_file_name(picture.name, 'run')}.html"
     file = output or Path(name)
     file = file / name if file.is_dir() else file
-    picture.links = {what: _as_seen_from(file, at) for what, at in picture.links.items()}
+    picture.links = {what: _as_seen_from(file, url) for what, url in picture.links.items()}
     typer.echo(pages.write(page.render(picture), file, name))
 
 

@@ -73,9 +73,9 @@ def run(
     with console.waiting(f"loading {pipeline}"):  # kfp, for the most part
         from trireme.compiling.loading import ready
 
-        there, job = None if target.is_here else target.cluster, variables(env, secret_env)
-        chosen, given = asked(context, pipeline, loading, param, params, data, job, there)
-    chosen, arguments = ready(chosen, given, target)
+        to_cluster, job = None if target.is_here else target.cluster, variables(env, secret_env)
+        chosen, values = asked(context, pipeline, loading, param, params, data, job, to_cluster)
+    chosen, arguments = ready(chosen, values, target)
     name = chosen.name_of_a_run()
     try:
         status = target.run(chosen, arguments, name, console, wait=not no_wait)
@@ -129,6 +129,6 @@ def list_pipelines(output: Output = Form.TEXT) -> None:
     show(PipelineList(pipelines=listed), output, _draw)
 
 
-def _draw(shown: PipelineList) -> None:
-    for each in shown.pipelines:
-        typer.echo(f"{each.name}  {each.description}")
+def _draw(answer: PipelineList) -> None:
+    for pipeline in answer.pipelines:
+        typer.echo(f"{pipeline.name}  {pipeline.description}")

@@ -41,11 +41,11 @@ Later = Annotated[
 @on_target()
 def list_runs(target: "Target", output: Output = Form.TEXT) -> None:
     """List the runs of pipelines, the latest first, with the parameters that differ."""
-    found = target.latest()
-    if not found:
+    runs = target.latest()
+    if not runs:
         typer.echo(target.no_runs(), err=True)
-    show(listing.run_list(target, found), output, lambda shown: table(*listing.rows(shown.runs)))
-    target.catch_up(found)
+    show(listing.run_list(target, runs), output, lambda answer: table(*listing.rows(answer.runs)))
+    target.catch_up(runs)
 
 
 @on_target()
@@ -59,35 +59,35 @@ def status(
     """Show a run and its steps; with --for, when it is in a state."""
     from trireme.targets import answers
 
-    found = target.find(meant(target, run))
+    found_run = target.find(meant(target, run))
 
     def look() -> tuple[str, bool]:
-        nonlocal found
-        found = target.find(found.key)
-        return found.state, answers.has_ended(found.state)
+        nonlocal found_run
+        found_run = target.find(found_run.key)
+        return found_run.state, answers.has_ended(found_run.state)
 
     reached = wait(look, until, timeout, answers.STATES)
-    show(answers.run_status(target, found), output, _draw)
-    target.catch_up([found])
+    show(answers.run_status(target, found_run), output, _draw)
+    target.catch_up([found_run])
     raise typer.Exit(reached)
 
 
-def _draw(shown: "RunStatus") -> None:
+def _draw(answer: "RunStatus") -> None:
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    console.heading(f"{shown.name}: {shown.state}, {shown.seconds:.0f} s")
-    if shown.message:
-        console.print(shown.message)
+    console.heading(f"{answer.name}: {answer.state}, {answer.seconds:.0f} s")
+    if answer.message:
+        console.print(answer.message)
     rows = [
         [step.name, step.state, f"{step.seconds:.0f}" if step.seconds else "", step.result]
-        for step in shown.steps
+        for step in answer.steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    console.facts(shown.outcome)
-    for line in shown.last_lines:
+    console.facts(answer.outcome)
+    for line in answer.last_lines:
         console.print(line)
-    console.facts(shown.next)
+    console.facts(answer.next)
 
 
 @on_target()

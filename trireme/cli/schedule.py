@@ -146,47 +146,47 @@ def show_schedule(target: "Target", name: Name, output: Output = Form.TEXT) -> N
     show(_answer(target, target.schedules().find(name)), output, _draw)
 
 
-def _answer(target: "Target", found: "Sequence[Kept]") -> ScheduleList:
+def _answer(target: "Target", kept_schedules: "Sequence[Kept]") -> ScheduleList:
     from trireme.schedules.plans import shown
 
     return ScheduleList(
         target=target.name,
         schedules=[
             ListedSchedule(
-                name=each.schedule.name,
-                pipeline=each.schedule.pipeline,
-                cron=each.schedule.cron,
-                time_zone=each.schedule.time_zone,
-                version=each.schedule.version,
-                is_enabled=each.is_enabled,
-                next=each.schedule.next_times(NEXT) if each.is_enabled else [],
-                facts={key: shown(value) for key, value in each.facts.items()},
+                name=kept.schedule.name,
+                pipeline=kept.schedule.pipeline,
+                cron=kept.schedule.cron,
+                time_zone=kept.schedule.time_zone,
+                version=kept.schedule.version,
+                is_enabled=kept.is_enabled,
+                next=kept.schedule.next_times(NEXT) if kept.is_enabled else [],
+                facts={key: shown(value) for key, value in kept.facts.items()},
             )
-            for each in found
+            for kept in kept_schedules
         ],
     )
 
 
-def _draw_list(shown: ScheduleList) -> None:
+def _draw_list(answer: ScheduleList) -> None:
     rows = [
         [
-            *(each.name, each.pipeline, f"{each.cron} {each.time_zone}", each.version),
-            *(_state(each), next(iter(_in_words(each.next)), "")),
+            *(row.name, row.pipeline, f"{row.cron} {row.time_zone}", row.version),
+            *(_state(row), next(iter(_in_words(row.next)), "")),
         ]
-        for each in shown.schedules
+        for row in answer.schedules
     ]
     table(["NAME", "PIPELINE", "CRON", "VERSION", "STATE", "NEXT"], rows)
 
 
-def _draw(shown: ScheduleList) -> None:
+def _draw(answer: ScheduleList) -> None:
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    for each in shown.schedules:
-        console.heading(f"{each.name}: {_state(each)}")
-        console.facts(each.facts)
-        if each.is_enabled:
-            _draw_times(each.time_zone, each.next, console)
+    for schedule in answer.schedules:
+        console.heading(f"{schedule.name}: {_state(schedule)}")
+        console.facts(schedule.facts)
+        if schedule.is_enabled:
+            _draw_times(schedule.time_zone, schedule.next, console)
 
 
 def _state(schedule: ListedSchedule) -> str:
@@ -228,8 +228,8 @@ def _apply(
     schedules = target.schedules()
     pipelines = [catalog.load(schedule.pipeline) for schedule in described]
     described = [
-        each.model_copy(update={"params": pipeline.accept(each.params, target.cluster)})
-        for each, pipeline in zip(described, pipelines, strict=True)
+        schedule.model_copy(update={"params": pipeline.accept(schedule.params, target.cluster)})
+        for schedule, pipeline in zip(described, pipelines, strict=True)
     ]
     plans = schedules.plan(described, images.read(images_file, pipelines))
     console = Console(sys.stdout)
@@ -237,16 +237,16 @@ def _apply(
         _show_plan(plan, console)
     for plan in plans:
         if plan.verb != "unchanged" and not dry_run:
-            where = schedules.carry_out(plan)
+            facts = schedules.carry_out(plan)
             console.heading(f"{plan.schedule.name} {plan.verb}")
-            console.facts(where)
+            console.facts(facts)
 
 
 def _show_plan(plan: "Plan", console: "Console") -> None:
     is_there = plan.verb == "unchanged"
-    what = "is there already, unchanged" if is_there else f"will be {plan.verb}"
+    verb = "is there already, unchanged" if is_there else f"will be {plan.verb}"
     rests = "" if plan.runs else ", paused"
-    console.heading(f"{plan.schedule.name} {what}{rests}")
+    console.heading(f"{plan.schedule.name} {verb}{rests}")
     for line in plan.differences:
         console.print(f"  {line}")
     for note in plan.notes:

@@ -59,10 +59,10 @@ def serve(
         with closing(Ports()) as ports, tempfile.TemporaryDirectory(prefix="trireme-") as directory:
             if port:
                 serving.check_port(port)
-            found = model_version.find(model)
-            if found.note:
-                typer.echo(found.note, err=True)
-            downloaded = model_version.download(found, Path(directory, "model"))
+            version = model_version.find(model)
+            if version.note:
+                typer.echo(version.note, err=True)
+            downloaded = model_version.download(version, Path(directory, "model"))
             run = _check if check else _serve
             run(downloaded, port or ports.take(), verbose)
 
@@ -81,8 +81,8 @@ def _render(text: str, kind: str, image: str) -> None:
         downloaded = model_version.download(model, Path(directory, "model"))
         size, api = downloaded.size, openai_api.of(downloaded)
     if kind == "kserve":
-        place = model_version.storage_uri(model)
-        rendered = [manifests.inference_service(model, place, size, api)]
+        storage = model_version.storage_uri(model)
+        rendered = [manifests.inference_service(model, storage, size, api)]
     else:
         image = manifests.VLLM if api and image == PYTORCH else image
         example = model_version.example_file(model)
@@ -119,8 +119,8 @@ def _check(downloaded: "DownloadedModel", port: int, verbose: bool) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    for again in from_a_terminal():
-        signal.signal(again, signal.SIG_IGN)  # once is enough
+    for signal_number in from_a_terminal():
+        signal.signal(signal_number, signal.SIG_IGN)  # once is enough
     raise SystemExit(128 + number)
 
 

@@ -73,12 +73,16 @@ def strategy(
     trained = replace(network_of, fused=not eager_attention)
     own = {"memory": memory, "flops": flops, "link": link, "network": network}
     machines = _machines(nodes, devices, device, own, precision, utilisation)
-    kept = recipe(precision, optimizer, master_weights)
-    found = choose.choices(trained, kept, machines, batch_size, length)
-    if not found:
+    training_recipe = recipe(precision, optimizer, master_weights)
+    choices = choose.choices(trained, training_recipe, machines, batch_size, length)
+    if not choices:
         raise InputError(f"--batch-size {batch_size}: {machines.world} devices cannot divide it")
-    jobs = {"PyTorch": words.pytorch(found[0], trained, kept, machines)} if found[0].fits else {}
-    jobs["TensorFlow"] = words.tensorflow(found, trained, machines)
+    jobs = (
+        {"PyTorch": words.pytorch(choices[0], trained, training_recipe, machines)}
+        if choices[0].fits
+        else {}
+    )
+    jobs["TensorFlow"] = words.tensorflow(choices, trained, machines)
     answer = StrategyList(
         parameters=trained.parameters,
         layers=trained.layers,
@@ -88,17 +92,17 @@ def strategy(
         devices=machines.world,
         memory=machines.memory,
         flops=machines.flops,
-        choices=[_answer(choice) for choice in found],
-        reason=choose.reason(found, machines),
+        choices=[_answer(choice) for choice in choices],
+        reason=choose.reason(choices, machines),
         jobs=jobs,
     )
     show(answer, output, _draw)
-    raise typer.Exit(int(not found[0].fits))
+    raise typer.Exit(int(not choices[0].fits))
 
 
-def _one_of(field: str, given: str, known: "list[str] | dict[str, Any]") -> None:
-    if given not in known:
-        raise InputError(f"{field} {given!r}: has to be one of {', '.join(known)}")
+def _one_of(field: str, value: str, accepted: "list[str] | dict[str, Any]") -> None:
+    if value not in accepted:
+        raise InputError(f"{field} {value!r}: has to be one of {', '.join(accepted)}")
 
 
 def _machines(
@@ -127,7 +131,7 @@ def _machines(
 
 
 def _answer(choice: "Choice") -> StrategyChoice:
-    mesh, held, step = choice.mesh, choice.memory, choice.step
+    mesh, memory, step = choice.mesh, choice.memory, choice.step
     activations, checkpointed = choice.activations
     return StrategyChoice(
         name=choice.name,
@@ -136,12 +140,12 @@ def _answer(choice: "Choice") -> StrategyChoice:
         tp=mesh.tp,
         micro_batch=choice.work.samples,
         checkpointing=choice.work.recompute,
-        weights=held.weights,
-        gradients=held.gradients,
-        optimizer=held.optimizer,
+        weights=memory.weights,
+        gradients=memory.gradients,
+        optimizer=memory.optimizer,
         activations=activations,
         activations_checkpointed=checkpointed,
-        peak=held.peak,
+        peak=memory.peak,
         fits=choice.fits,
         waiting=step.waiting / step.seconds,
         bubble=step.bubble / step.seconds,
@@ -149,18 +153,18 @@ def _answer(choice: "Choice") -> StrategyChoice:
     )
 
 
-def _draw(shown: StrategyList) -> None:
+def _draw(answer: StrategyList) -> None:
     typer.echo(
-        f"{shown.parameters:.3g} parameters: {shown.layers} layers, width {shown.width}, "
-        f"{shown.heads} heads, vocabulary {shown.vocabulary}"
+        f"{answer.parameters:.3g} parameters: {answer.layers} layers, width {answer.width}, "
+        f"{answer.heads} heads, vocabulary {answer.vocabulary}"
     )
     typer.echo(
-        f"{shown.devices} devices with {shown.memory / 1e9:g} GB and, as assumed, "
-        f"{shown.flops / 1e12:.3g} TFLOP/s of use\n"
+        f"{answer.devices} devices with {answer.memory / 1e9:g} GB and, as assumed, "
+        f"{answer.flops / 1e12:.3g} TFLOP/s of use\n"
     )
-    table(HEAD, map(_row, shown.choices))
-    typer.echo(f"\n{shown.reason}\n")
-    for name, fields in shown.jobs.items():
+    table(HEAD, map(_row, answer.choices))
+    typer.echo(f"\n{answer.reason}\n")
+    for name, fields in answer.jobs.items():
         typer.echo(name)
         for field, value in fields.items():
             typer.echo(f"  {field}: {value}")

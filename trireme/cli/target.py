@@ -170,16 +170,19 @@ def on_target(
     }
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def called(context: typer.Context, **given: Any) -> None:
-            target, given_options = given.pop("target"), {name: given.pop(name) for name in options}
-            del given["workspace"]  # its fields are in the others
+        def called(context: typer.Context, **kwargs: Any) -> None:
+            target, given_options = (
+                kwargs.pop("target"),
+                {name: kwargs.pop(name) for name in options},
+            )
+            del kwargs["workspace"]  # its fields are in the others
             _check(context, target, known)
-            given |= _not_there(context, target)
+            kwargs |= _not_there(context, target)
             if loading:
-                given["loading"] = {name: given.pop(name) for name in loading}
+                kwargs["loading"] = {name: kwargs.pop(name) for name in loading}
             if "context" in own:
-                given["context"] = context
-            command(target=registry.open(target, given_options), **given)
+                kwargs["context"] = context
+            command(target=registry.open(target, given_options), **kwargs)
 
         own = inspect.signature(command).parameters
         more = {name: option for name, option in LOADING.items() if name in loading}
@@ -196,7 +199,7 @@ def on_target(
 def declared(
     called: Callable[..., None],
     command: Callable[..., None],
-    given: Collection[str],
+    injected: Collection[str],
     more: Mapping[str, tuple[Any, Any]],
 ) -> Callable[..., None]:
     """Returns what is called for a command, with the parameters that Typer is to see.
@@ -207,26 +210,30 @@ def declared(
     """
     keyword = inspect.Parameter.KEYWORD_ONLY
     own = inspect.signature(command).parameters.values()
-    parameters = [each.replace(kind=keyword) for each in own if each.name not in given]
+    parameters = [
+        parameter.replace(kind=keyword) for parameter in own if parameter.name not in injected
+    ]
     parameters += [
         inspect.Parameter(name, keyword, annotation=kind, default=default)
         for name, (kind, default) in more.items()
     ]
     called.__name__, called.__doc__ = command.__name__, command.__doc__
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
 def variables(env: list[str] | None, secret_env: list[str] | None) -> dict[str, dict[str, str]]:
     """Returns the fields of a training job that ``--env`` and ``--secret-env`` give."""
-    given = {"env": env or [], "secret_env": secret_env or []}
+    fields = {"env": env or [], "secret_env": secret_env or []}
     for field, form in (("env", "NAME=VALUE"), ("secret_env", "NAME=SECRET/KEY")):
-        for pair in given[field]:
+        for pair in fields[field]:
             if "=" not in pair:
                 raise InputError(f"--{field.replace('_', '-')} {pair!r}: must be {form}")
     return {
-        field: dict(pair.split("=", 1) for pair in pairs) for field, pairs in given.items() if pairs
+        field: dict(pair.split("=", 1) for pair in pairs)
+        for field, pairs in fields.items()
+        if pairs
     }
 
 
@@ -253,14 +260,14 @@ def asked(
     from trireme.pipeline import program
 
     words = context.meta.get(WORDS)
-    chosen, given = pipelines.asked(reference, **loading)
+    chosen, values_of_program = pipelines.asked(reference, **loading)
     pairs = [f"{name}={value}" for name, value in program.named(data).items()]
     values = chosen.given([*pairs, *(param or [])], params, job, connect)
     if words is not None:
         if "args" in values:
             raise InputError("the program's arguments are given twice: by args, and after --")
         values |= chosen.accept({"args": words})
-    return chosen, given | values
+    return chosen, values_of_program | values
 
 
 def _of_place(option: Option) -> tuple[Any, Any]:
@@ -274,10 +281,10 @@ def _of_place(option: Option) -> tuple[Any, Any]:
     )
 
 
-def _check(context: typer.Context, target: str, known: tuple[str, ...]) -> None:
+def _check(context: typer.Context, target: str, names: tuple[str, ...]) -> None:
     """Refuses a target that there is not, and options that would change nothing there."""
-    if target not in known:
-        raise InputError(f"--target {target!r}: must be one of {', '.join(known)}")
+    if target not in names:
+        raise InputError(f"--target {target!r}: must be one of {', '.join(names)}")
     for option in context.command.params:
         name = option.name or ""
         source = context.get_parameter_source(name)
@@ -305,5 +312,5 @@ def _takes(option: str) -> tuple[str, ...]:
     return tuple(
         name
         for name, entry in TARGETS.items()
-        if any(each.name == option for each in entry.options)
+        if any(option_of_target.name == option for option_of_target in entry.options)
     )

@@ -75,8 +75,8 @@ def show(name: str, bring: Bring, port: int | None) -> None:
                 say(f"{name} has written no event files yet; TensorBoard shows them when it does")
             _serve(name, folder, port or ports.take(), bring if more else None)
         except Interrupted as interruption:
-            for again in from_a_terminal():
-                signal.signal(again, signal.SIG_IGN)  # once is enough
+            for signal_number in from_a_terminal():
+                signal.signal(signal_number, signal.SIG_IGN)  # once is enough
             raise typer.Exit(128 + interruption.number) from None
 
 
@@ -108,7 +108,7 @@ def _serve(name: str, folder: Path, port: int, bring: Bring | None) -> None:
 
 def _bring_more(process: "subprocess.Popen[bytes]", folder: Path, bring: Bring | None) -> None:
     """Keeps a folder up to date until the process that reads it has ended."""
-    said = ""
+    last_error = ""
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(EVERY if bring else None)
@@ -116,8 +116,8 @@ def _bring_more(process: "subprocess.Popen[bytes]", folder: Path, bring: Bring |
         try:
             bring = bring if bring and bring(folder) else None
         except TriremeError as error:  # a cluster that is away comes back
-            if str(error) != said:
-                say(said := str(error))
+            if str(error) != last_error:
+                say(last_error := str(error))
 
 
 def _read(process: "subprocess.Popen[bytes]", tail: deque[str]) -> None:

@@ -29,8 +29,8 @@ Timeout = Annotated[
 
 
 def wait(
-    look: Callable[[], tuple[str, bool]],
-    wanted: str,
+    state_of: Callable[[], tuple[str, bool]],
+    state_wanted: str,
     timeout: float | None,
     states: Collection[str],
 ) -> int:
@@ -41,17 +41,17 @@ def wait(
         wanted: Empty for no wait.
         states: Those that can be waited for, besides ``ended``.
     """
-    if not wanted:
+    if not state_wanted:
         if timeout is not None:
             raise InputError(f"--timeout {timeout:g}: goes with --for")
         return 0
-    known = [ENDED, *states]
-    if wanted.lower() not in map(str.lower, known):
-        raise InputError(f"--for {wanted!r}: must be one of {', '.join(known)}")
+    accepted = [ENDED, *states]
+    if state_wanted.lower() not in map(str.lower, accepted):
+        raise InputError(f"--for {state_wanted!r}: must be one of {', '.join(accepted)}")
     limit = time.monotonic() + (timeout if timeout is not None else float("inf"))
     while True:
-        state, has_ended = look()
-        if state.lower() == wanted.lower() or (has_ended and wanted.lower() == ENDED):
+        state, has_ended = state_of()
+        if state.lower() == state_wanted.lower() or (has_ended and state_wanted.lower() == ENDED):
             return 0
         if has_ended:
             return 1

@@ -40,25 +40,27 @@ def advise(
     from trireme.runner.local import jobs, stacks, usage
     from trireme.runner.local.looking import Enough, Look
 
-    if why := stacks.why_not():
-        raise InputError(f"nothing can be measured: {why}")
-    given = described(file, workspace, here=True, connect=None, **variables(env, secret_env))
-    job = given.model_copy(update={"name": f"{given.name}-advise"})
+    if reason := stacks.why_not():
+        raise InputError(f"nothing can be measured: {reason}")
+    base_job = described(file, workspace, here=True, connect=None, **variables(env, secret_env))
+    job = base_job.model_copy(update={"name": f"{base_job.name}-advise"})
     manifest = jobs.check(jobs_home(), job)
-    known = prices.read()
-    look = Look(seconds, job.world_size)
+    price_table = prices.read()
+    observer = Look(seconds, job.world_size)
     with jobs.make_directory(jobs_home(), job.name) as directory:
         try:
             # What replicas print is shown where the job fails.
-            jobs.run(_apart(job, directory), directory, [look])
+            jobs.run(_apart(job, directory), directory, [observer])
         except Enough:
             pass
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-    looking = look.looking
+    looking = observer.looking
     if looking is None or looking.first_step is None:
-        why = looking.problem if looking and looking.problem else "no step of a training was seen"
-        raise TriremeError(f"nothing could be measured before the job ended: {why}")
+        reason = (
+            looking.problem if looking and looking.problem else "no step of a training was seen"
+        )
+        raise TriremeError(f"nothing could be measured before the job ended: {reason}")
     about = at_end.about(job, manifest, has_gpu=usage.has_gpu(), cores=usage.cores())
     measured = replace(
         about,
@@ -73,15 +75,15 @@ def advise(
         measured=list(words.about(measured)),
         replicas=[_answer(measured, name, use) for name, use in measured.replicas.items()],
         verdict=words.verdict(measured),
-        suggestions=[str(suggestion) for suggestion in suggestions(measured, known)],
+        suggestions=[str(suggestion) for suggestion in suggestions(measured, price_table)],
     )
     show(answer, output, _draw)
 
 
 def _apart(job: "TrainingJob", directory: Path) -> "TrainingJob":
     """Returns a job that leaves alone what a training of it has left, and logs nothing of it."""
-    places = {name: str(directory / name) for name in ("checkpoint_dir", "model_dir")}
-    return job.model_copy(update=places | {"tracking": None, "metrics_port": None})
+    directories = {name: str(directory / name) for name in ("checkpoint_dir", "model_dir")}
+    return job.model_copy(update=directories | {"tracking": None, "metrics_port": None})
 
 
 def _answer(measured: "Measured", name: str, use: "Use") -> MeasuredReplica:
@@ -97,15 +99,15 @@ def _answer(measured: "Measured", name: str, use: "Use") -> MeasuredReplica:
     )
 
 
-def _draw(shown: JobAdvice) -> None:
+def _draw(answer: JobAdvice) -> None:
     from trireme.observers.advice.frames import KINDS
 
-    for line in shown.measured:
+    for line in answer.measured:
         typer.echo(line)
     head = ["REPLICA", *(kind.upper() for kind in KINDS), "CPU", "REQUEST", "MEMORY", "REQUEST"]
-    table(head, map(_row, shown.replicas))
-    typer.echo(shown.verdict)
-    for suggestion in shown.suggestions:
+    table(head, map(_row, answer.replicas))
+    typer.echo(answer.verdict)
+    for suggestion in answer.suggestions:
         typer.echo(f"- {suggestion}")
 
 

@@ -33,7 +33,7 @@ def convert(
     file = Path(job)
     if file.is_file() or file.suffix in (".yaml", ".yml"):
         documents = _read(file)
-        if not any(each.get("kind") in KINDS for each in documents):
+        if not any(document.get("kind") in KINDS for document in documents):
             raise InputError(f"{file}: has no {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     else:
         documents = [jobs.find(connect(namespace, context), job)]

@@ -32,14 +32,14 @@ def described(
     from trireme.job.job import TrainingJob
     from trireme.pipeline import logins, saved
 
-    given = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
+    from_flags = {field: value for field, value in flags.items() if value not in (None, "", [], {})}
     fields = saved.expanded_job(reading.from_yaml(_read(file) if file else ""), connect)
     of_all = saved.of_all_jobs(saved.workspace(workspace)) if workspace else {}
     fields = reading.merged(of_all, fields)
-    if (here or connect) and "MLFLOW_TRACKING_URI" not in given.get("env", {}):
+    if (here or connect) and "MLFLOW_TRACKING_URI" not in from_flags.get("env", {}):
         is_theirs = bool(workspace) and saved.is_mlflow_of_the_repository(workspace)
         logins.check_tracking(fields, connect, is_theirs)
-    job = TrainingJob.create(**reading.merged(fields, given))
+    job = TrainingJob.create(**reading.merged(fields, from_flags))
     if job.data_at and not job.code:
         raise InputError(f"data_at {job.data_at!r}: needs code, a copy of which has the link")
     if "name" in job.model_fields_set:
@@ -65,9 +65,9 @@ def at_one_commit(job: "TrainingJob") -> "TrainingJob":
         return job
     code = job.code
     # The Secret is the cluster's; this machine may know one of that name, or have its own ways.
-    known = read(code.secret, "code", credentials.KEYS)
+    login = read(code.secret, "code", credentials.KEYS)
     try:
-        commit = git.resolve(code.url, code.revision, code.secret if known else "")
+        commit = git.resolve(code.url, code.revision, code.secret if login else "")
     except TriremeError as error:
         typer.echo(f"note: each replica resolves code.revision itself: {error}", err=True)
         return job

@@ -27,23 +27,23 @@ PAUSE = 2.0  # seconds between two looks at what a job uses
 @on_jobs
 def list_jobs(answers: Any, place: Any, local: bool, output: Output = Form.TEXT) -> None:
     """List the jobs there are."""
-    found = answers.job_list(place)
-    show(found, output, _draw_list)
-    if not found.jobs and not local:
+    answer = answers.job_list(place)
+    show(answer, output, _draw_list)
+    if not answer.jobs and not local:
         from trireme.kubernetes import access
 
         access.check_namespace(place)
         typer.echo(f"no jobs in namespace {place.namespace}", err=True)
 
 
-def _draw_list(shown: "JobList") -> None:
+def _draw_list(answer: "JobList") -> None:
     rows = [
         [
             *(job.name, job.job_kind, job.state),
             job.replicas if job.running is None else f"{job.running}/{job.replicas}",
             *(age(job.created.timestamp()), job.reason),
         ]
-        for job in shown.jobs
+        for job in answer.jobs
     ]
     table(["NAME", "KIND", "STATE", "REPLICAS", "AGE", "REASON"], rows)
 
@@ -70,34 +70,36 @@ def status(
     raise typer.Exit(reached)
 
 
-def _draw(shown: "JobStatus") -> None:
-    is_here = shown.running is None
+def _draw(answer: "JobStatus") -> None:
+    is_here = answer.running is None
     how_far = (
-        f"{shown.seconds:.0f} s" if is_here else f"{shown.running} of {shown.expected} running"
+        f"{answer.seconds:.0f} s" if is_here else f"{answer.running} of {answer.expected} running"
     )
-    typer.echo(f"{shown.job_kind} {shown.name}: {shown.state}, {how_far}")
-    if shown.reason:
-        typer.echo(plain(shown.reason))
-    if shown.progress:
-        typer.echo(f"progress: {shown.progress.words}")
+    typer.echo(f"{answer.job_kind} {answer.name}: {answer.state}, {how_far}")
+    if answer.reason:
+        typer.echo(plain(answer.reason))
+    if answer.progress:
+        typer.echo(f"progress: {answer.progress.words}")
     if is_here:
-        typer.echo(f"replicas: {', '.join(each.name for each in shown.replicas) or 'none yet'}")
-        typer.echo(shown.directory)
+        typer.echo(
+            f"replicas: {', '.join(replica.name for replica in answer.replicas) or 'none yet'}"
+        )
+        typer.echo(answer.directory)
         return
     table(
         ["REPLICA", "STATE", "RESTARTS", "NODE", "POD", "REASON"],
         [
-            [each.name, each.state, each.restarts, each.node, each.pod, each.reason]
-            for each in shown.replicas
+            [row.name, row.state, row.restarts, row.node, row.pod, row.reason]
+            for row in answer.replicas
         ],
     )
     table(
         ["CONDITION", "STATUS", "REASON", "MESSAGE"],
-        [[each.type, each.status, each.reason, each.message] for each in shown.conditions],
+        [[row.type, row.status, row.reason, row.message] for row in answer.conditions],
     )
     table(
         ["TIME", "REASON", "EVENT"],
-        [[each.time, each.reason, each.message] for each in shown.events],
+        [[row.time, row.reason, row.message] for row in answer.events],
     )
 
 
@@ -147,24 +149,24 @@ def _use(name: str, replicas: "list[Usage]") -> "JobUse":
         name=name,
         replicas=[
             ReplicaUse(
-                name=each.name,
-                state=each.state,
-                cpu=each.cpu,
-                memory=each.memory,
-                requests=amounts(each.requests),
-                limits=amounts(each.limits),
-                gpus=each.gpus,
-                gpu=each.gpu,
-                place=each.place,
+                name=replica.name,
+                state=replica.state,
+                cpu=replica.cpu,
+                memory=replica.memory,
+                requests=amounts(replica.requests),
+                limits=amounts(replica.limits),
+                gpus=replica.gpus,
+                gpu=replica.gpu,
+                place=replica.place,
             )
-            for each in replicas
+            for replica in replicas
         ],
     )
 
 
 def _lines(use: "JobUse", place: str) -> list[str]:
     """Returns the lines of a table of what replicas use, and of GPUs where there are any."""
-    asked = ["GPUS"] if any(replica.gpus for replica in use.replicas) else []
+    gpu_columns = ["GPUS"] if any(replica.gpus for replica in use.replicas) else []
     busy = ["GPU USE"] if any(replica.gpu for replica in use.replicas) else []
     rows = [
         [
@@ -173,14 +175,14 @@ def _lines(use: "JobUse", place: str) -> list[str]:
             *(amount(asked_for, "cpu") for asked_for in (replica.requests, replica.limits)),
             *("-" if replica.memory is None else f"{replica.memory / 2**30:.2f}Gi",),
             *(amount(asked_for, "memory") for asked_for in (replica.requests, replica.limits)),
-            *(replica.gpus for _ in asked),
+            *(replica.gpus for _ in gpu_columns),
             *(replica.gpu or "-" for _ in busy),
             replica.place or "-",
         ]
         for replica in use.replicas
     ]
     amounts = ["CPU", "REQUEST", "LIMIT", "MEMORY", "REQUEST", "LIMIT"]
-    return lines(["REPLICA", "STATE", *amounts, *asked, *busy, place], rows)
+    return lines(["REPLICA", "STATE", *amounts, *gpu_columns, *busy, place], rows)
 
 
 def amount(amounts: dict[str, float], resource: str) -> str:

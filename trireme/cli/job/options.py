@@ -31,11 +31,11 @@ Operator = Annotated[
 ]
 
 
-def refuse(options: Mapping[str, object], why: str) -> None:
+def refuse(options: Mapping[str, object], reason: str) -> None:
     """Refuses an option that is given and would change nothing."""
     for option, is_given in options.items():
         if is_given:
-            raise InputError(f"{option} {why}")
+            raise InputError(f"{option} {reason}")
 
 
 def refuse_other_places(

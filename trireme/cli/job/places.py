@@ -27,21 +27,21 @@ def on_jobs(command: Callable[..., None]) -> Callable[..., None]:
     module that makes answers of them as ``answers``, their place, which all functions of these
     take, as ``place``, and ``local``.
     """
-    wanted = inspect.signature(command).parameters.keys() & set(GIVEN)
+    injected = inspect.signature(command).parameters.keys() & set(GIVEN)
 
-    def called(local: bool, namespace: str, context: str, workspace: str, **given: Any) -> None:
-        known: dict[str, Any] = {"local": local}
+    def called(local: bool, namespace: str, context: str, workspace: str, **arguments: Any) -> None:
+        values: dict[str, Any] = {"local": local}
         if local:
             refuse_a_place(namespace, context)
-            known["place"] = jobs_home()
+            values["place"] = jobs_home()
         else:
-            stays = given.get("follow", False)  # who follows waits for a cluster that is away
-            known["place"] = connect(namespace, context, stays)
+            stays = arguments.get("follow", False)  # who follows waits for a cluster that is away
+            values["place"] = connect(namespace, context, stays)
         for module in MODULES:
-            if module in wanted:
+            if module in injected:
                 folder = "local" if local else "cluster"
-                known[module] = import_module(f"trireme.runner.{folder}.{module}")
-        command(**given, **{name: known[name] for name in wanted})
+                values[module] = import_module(f"trireme.runner.{folder}.{module}")
+        command(**arguments, **{name: values[name] for name in injected})
 
     options = {
         "local": (Local, False),

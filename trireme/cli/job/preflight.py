@@ -38,16 +38,16 @@ def preflight(
     from trireme.runner import preflight as alone
 
     refuse_other_places(local, isolated, operator, namespace, context)
-    there = partial(connect, namespace, context, stays=True)
-    given = described(
+    to_cluster = partial(connect, namespace, context, stays=True)
+    described_job = described(
         file,
         workspace,
         here=local,
-        connect=None if local else there,
+        connect=None if local else to_cluster,
         name=name,
         operator=operator,
     )
-    job = alone.described(given)
+    job = alone.described(described_job)
     on_line = printer() if output is Form.TEXT else _say_line
     if local:
         from trireme.runner.local import jobs
@@ -64,7 +64,7 @@ def preflight(
     from trireme.runner.cluster import checks
     from trireme.runner.cluster.operators import manifest_of
 
-    cluster = there()
+    cluster = to_cluster()
     manifest = manifest_of(cluster, at_one_commit(job))
     checks.require_references(cluster, *references(manifest))
     _show(alone.run_there(job, manifest, cluster, on_line, say), output)
@@ -92,8 +92,8 @@ def _show(report: "Report", form: Form) -> None:
         figures=figures(content),
         replicas=[dict(zip(HEADINGS, row, strict=True)) for row in rows_of(content)],
         problems=[
-            PreflightProblem(sentence=plain(each["sentence"]), fatal=bool(each["fatal"]))
-            for each in report.problems
+            PreflightProblem(sentence=plain(problem["sentence"]), fatal=bool(problem["fatal"]))
+            for problem in report.problems
         ],
     )
     show(result, form, _draw)

@@ -73,12 +73,12 @@ def submit(
     refuse_other_places(local, isolated, operator, namespace, context)
     if not local and not wait:
         refuse(limits_given, "goes with --wait")
-    there = partial(connect, namespace, context, stays=wait)
+    to_cluster = partial(connect, namespace, context, stays=wait)
     job = described(
         file,
         workspace,
         here=local,
-        connect=None if local else there,
+        connect=None if local else to_cluster,
         name=name,
         framework=framework,
         image=image,
@@ -96,7 +96,7 @@ def submit(
     if local:
         _run_here(job, isolated, dry_run)
     else:
-        _run_there(job, there(), dry_run, wait)
+        _run_there(job, to_cluster(), dry_run, wait)
 
 
 def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
@@ -113,16 +113,16 @@ def _run_here(job: "TrainingJob", isolated: bool, dry_run: bool) -> None:
         typer.echo(f"job {job.name} starts; its files are in {directory}", err=True)
         try:
             with closing(LivePrinter(plain)) as printer:
-                shown = [Printing(printer)]
-                jobs.run(job, directory, shown, isolated=isolated, recorder=_say_words)
+                observers = [Printing(printer)]
+                jobs.run(job, directory, observers, isolated=isolated, recorder=_say_words)
         except JobFailed:
             typer.echo(f"logs: {directory / 'logs'}", err=True)
             raise
     typer.echo(f"{job.name} succeeded; its files are in {directory}")
 
 
-def _say_words(found: "Findings") -> None:
-    for words in found.words:
+def _say_words(findings: "Findings") -> None:
+    for words in findings.words:
         say(words)
 
 
