@@ -32,18 +32,18 @@ def end(states: Mapping[str, str]) -> None:
         closed = {}
         for run in running:
             try:
-                whole = client.whole(run)
+                parent = client.whole(run)
             except client.refusal:  # somebody has deleted that of the whole
                 continue
-            name = whole.info.run_name
-            if name in ended and OF_A_PIPELINE & whole.data.tags.keys():
-                if run.info.run_id != whole.info.run_id:
+            name = parent.info.run_name
+            if name in ended and OF_A_PIPELINE & parent.data.tags.keys():
+                if run.info.run_id != parent.info.run_id:
                     runs.end(run.info.run_id, "KILLED")
-                closed[whole.info.run_id] = whole  # a run may have several records
-        for whole in closed.values():
-            name = whole.info.run_name
-            if whole.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
-                runs.end(whole.info.run_id, ended[name])
+                closed[parent.info.run_id] = parent  # a run may have several records
+        for parent in closed.values():
+            name = parent.info.run_name
+            if parent.info.status != ended[name]:  # Kubeflow's plugin calls a cancelled run FAILED
+                runs.end(parent.info.run_id, ended[name])
             say(f"{name} was still open in MLflow, and is now {ended[name]}")
     except (TrackingUnavailable, InputError, client.refusal) as error:
         say(f"warning: MLflow did not get the status of ended runs: {reason_of(error)}")

@@ -33,15 +33,15 @@ def one_by_one(args: Sequence[str]) -> dict[str, str]:
     numbers after a number are of the same option. Of an option that comes twice the last counts,
     as most programs have it.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     spelled: dict[str, str] = {}
     for option, value in _pairs(args):
         name = f"{PREFIX}{_UNUSUAL.sub('_', option)}"[: NAME_LIMIT - 2].rstrip(".")
         if spelled.setdefault(name.casefold(), name) != name:
             name += "_2"  # some databases take -b and -B for one
-        found.pop(name, None)
-        found[name] = HIDDEN if _is_secret(option, value) else value[:PARAMETER_LIMIT]
-    return dict(list(found.items())[:MOST])
+        parameters.pop(name, None)
+        parameters[name] = HIDDEN if _is_secret(option, value) else value[:PARAMETER_LIMIT]
+    return dict(list(parameters.items())[:MOST])
 
 
 def secrets(args: Sequence[str]) -> list[str]:
@@ -55,32 +55,32 @@ def each(params: Mapping[str, Any]) -> dict[str, str]:
     Args:
         params: Values, or texts as MLflow has them, where the arguments may be by themselves too.
     """
-    found: dict[str, str] = {}
-    for name, given in params.items():
-        value = parsed(given)
+    flat: dict[str, str] = {}
+    for name, recorded_value in params.items():
+        value = parsed(recorded_value)
         if name == "args" and isinstance(value, list):
-            found |= one_by_one([str(word) for word in value])
+            flat |= one_by_one([str(word) for word in value])
         elif isinstance(value, dict) and value:
-            found |= dict(_fields(name, value))
+            flat |= dict(_fields(name, value))
         else:
-            found[name] = str(given)
+            flat[name] = str(recorded_value)
     if recorded := {name: params[name] for name in params if name.startswith(PREFIX)}:
-        found = {name: found[name] for name in found if not name.startswith(PREFIX)} | recorded
-    return found
+        flat = {name: flat[name] for name in flat if not name.startswith(PREFIX)} | recorded
+    return flat
 
 
-def parsed(given: Any) -> Any:
+def parsed(text: Any) -> Any:
     """Returns what a text stands for that is a list or an object, also in Python's words."""
-    if not (isinstance(given, str) and given[:1] in ("[", "{")):
-        return given
+    if not (isinstance(text, str) and text[:1] in ("[", "{")):
+        return text
     for read in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            return read(given)
-    return given  # such as one that was cut off
+            return read(text)
+    return text  # such as one that was cut off
 
 
-def _fields(name: str, given: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
-    for field, value in given.items():
+def _fields(name: str, fields: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in fields.items():
         if isinstance(value, dict) and value:
             yield from _fields(f"{name}.{field}", value)
         else:

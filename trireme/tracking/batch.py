@@ -107,12 +107,12 @@ def accepted(text: str) -> str:
 
 def _named(values: dict[str, Any]) -> dict[str, Any]:
     """Returns values by accepted names, with a number where two would have the same."""
-    kept = {name: value for name, value in values.items() if accepted(name) == name}
-    for name in [name for name in values if name not in kept]:
+    by_name = {name: value for name, value in values.items() if accepted(name) == name}
+    for name in [name for name in values if name not in by_name]:
         plain, number = accepted(name), 1
-        found = plain
-        while found in kept:
+        free_name = plain
+        while free_name in by_name:
             number += 1
-            found = f"{plain[: NAME_LIMIT - len(str(number)) - 1]}_{number}"
-        kept[found] = values[name]
-    return kept
+            free_name = f"{plain[: NAME_LIMIT - len(str(number)) - 1]}_{number}"
+        by_name[free_name] = values[name]
+    return by_name

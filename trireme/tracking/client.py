@@ -51,15 +51,15 @@ def _few_retries(number: str = "") -> Iterator[None]:
 
     By itself it does so seven times, which takes four minutes.
     """
-    given = os.environ.get(RETRIES)
-    os.environ[RETRIES] = number or given or "2"
+    before = os.environ.get(RETRIES)
+    os.environ[RETRIES] = number or before or "2"
     try:
         yield
     finally:
-        if given is None:
+        if before is None:
             os.environ.pop(RETRIES, None)
         else:
-            os.environ[RETRIES] = given
+            os.environ[RETRIES] = before
 
 
 def patiently(call: Callable[[], Any], patience: float | None = None) -> Any:
@@ -110,8 +110,8 @@ def once(
     def attempt() -> Made:
         nonlocal is_first
         mlflow, is_again, is_first = MlflowClient(), not is_first, False
-        if is_again and (made := find(mlflow)):
-            return made
+        if is_again and (existing := find(mlflow)):
+            return existing
         with _few_retries("0"):
             return make(mlflow)
 
@@ -135,8 +135,8 @@ def _status(error: Exception) -> int:
 
     if isinstance(error, MlflowException):
         # Of a status that MLflow has no name for, such as 413, it makes an error of the server's.
-        told = _TOLD.search(str(error))
-        return int(told[1]) if told else int(error.get_http_status_code())
+        match = _TOLD.search(str(error))
+        return int(match[1]) if match else int(error.get_http_status_code())
     if isinstance(error, HTTPError) and error.response is not None:
         return int(error.response.status_code)
     return 0
@@ -183,7 +183,7 @@ class _Client:
 
     def experiment_ids(self) -> list[str]:
         """Returns the ids of all experiments."""
-        return [each.experiment_id for each in every(self.search_experiments)]
+        return [experiment.experiment_id for experiment in every(self.search_experiments)]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # asked for by whoever looks what an object is

@@ -59,11 +59,11 @@ def separate_login() -> None:
         parts = urlsplit(os.environ.get("MLFLOW_TRACKING_URI", ""))
     except ValueError:  # which who uses it says
         return
-    login, at, place = parts.netloc.rpartition("@")
+    login, at, address = parts.netloc.rpartition("@")
     if not at or parts.scheme not in ("http", "https"):
         return
     user, _, password = login.partition(":")
-    os.environ["MLFLOW_TRACKING_URI"] = parts._replace(netloc=place).geturl()
+    os.environ["MLFLOW_TRACKING_URI"] = parts._replace(netloc=address).geturl()
     os.environ.setdefault("MLFLOW_TRACKING_USERNAME", unquote(user))
     os.environ.setdefault("MLFLOW_TRACKING_PASSWORD", unquote(password))
 
@@ -86,8 +86,8 @@ def credentials() -> dict[str, str]:
             for name, variable in _PLUGINS_KEYS.items()
             if keys.get(name) and variable in os.environ
         }
-    wanted = [name for name in ("MLFLOW_TRACKING_URI", *CREDENTIALS) if name not in variables()]
-    return {name: f"{SECRET}/{name}" for name in wanted if name in os.environ}
+    names = [name for name in ("MLFLOW_TRACKING_URI", *CREDENTIALS) if name not in variables()]
+    return {name: f"{SECRET}/{name}" for name in names if name in os.environ}
 
 
 def announced_pipeline_run() -> str:
@@ -113,12 +113,12 @@ def _found(file: Path) -> dict[str, str]:
             say("waits until MLflow opens this step's run")
             is_told = True
         time.sleep(POLL)
-    found: dict[str, str] = json.loads(file.read_text())
-    if "error" in found:
-        refused = TriremeError(found["error"])
-        refused.exit_status = int(found["exit_status"])
+    run: dict[str, str] = json.loads(file.read_text())
+    if "error" in run:
+        refused = TriremeError(run["error"])
+        refused.exit_status = int(run["exit_status"])
         raise refused
-    return found
+    return run
 
 
 def announce(file: Path, content: dict[str, str], pipeline_run: str = "") -> None:

@@ -23,11 +23,11 @@ def download(run: str, folder: Path) -> None:
         ids = client.experiment_ids()
         name = run.replace("'", "")
         runs = client.search_runs(ids, f"attributes.run_name = '{name}'")
-        below = [each for each in runs if OF_A_PIPELINE & each.data.tags.keys()]
-        for each in below:  # it grows
-            below += client.nested_in(each, ids)
-            if client.list_artifacts(each.info.run_id, journal.EVENTS):
-                _download(each, folder)
+        runs_below = [run for run in runs if OF_A_PIPELINE & run.data.tags.keys()]
+        for run_below in runs_below:  # it grows
+            runs_below += client.nested_in(run_below, ids)
+            if client.list_artifacts(run_below.info.run_id, journal.EVENTS):
+                _download(run_below, folder)
     except client.refusal as error:
         raise TriremeError(f"MLflow refuses: {reason_of(error)}") from None
 
@@ -38,7 +38,7 @@ def _download(run: Any, folder: Path) -> None:
     name, run_id = (as_file_name(text, "run") for text in (info.run_name, info.run_id))
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as partial:
         client.download_artifacts(info.run_id, journal.EVENTS, partial)
-        place = folder / name
-        if place.exists():  # another turn of a loop
-            place = folder / f"{name}-{run_id[:8]}"
-        Path(partial, journal.EVENTS).rename(place)
+        destination = folder / name
+        if destination.exists():  # another turn of a loop
+            destination = folder / f"{name}-{run_id[:8]}"
+        Path(partial, journal.EVENTS).rename(destination)

@@ -13,14 +13,14 @@ TRIAL = "trial"
 """The index that tells trainings apart, where a run has several."""
 
 
-def of(client: "MlflowClient", whole: "Run") -> "pd.DataFrame":
+def of(client: "MlflowClient", parent: "Run") -> "pd.DataFrame":
     """Returns a row for each step of the training, a column for each metric that has steps.
 
     Of a step that was repeated after a restart the last value counts.
     """
     import pandas as pd
 
-    trainings = [run for run in _below(client, whole) if "world_size" in run.data.params]
+    trainings = [run for run in _below(client, parent) if "world_size" in run.data.params]
     tables = {
         str(run.info.run_name): pd.DataFrame(_metrics(client, run)).sort_index()
         for run in reversed(trainings)  # MLflow lists the newest first
@@ -36,20 +36,20 @@ def _metrics(client: "MlflowClient", run: "Run") -> dict[str, Any]:
     """Returns the values of each metric by step; without what is measured once, as its cost."""
     import pandas as pd
 
-    found = {}
+    series = {}
     for name in sorted(run.data.metrics):
         points = client.get_metric_history(run.info.run_id, name)
-        points = sorted(points, key=lambda each: (each.step, each.timestamp))
-        by_step = {each.step: each.value for each in points}
+        points = sorted(points, key=lambda point: (point.step, point.timestamp))
+        by_step = {point.step: point.value for point in points}
         if by_step.keys() - {0}:
-            found[name] = pd.Series(by_step)
-    return found
+            series[name] = pd.Series(by_step)
+    return series
 
 
-def _below(client: "MlflowClient", whole: "Run") -> "list[Run]":
+def _below(client: "MlflowClient", parent: "Run") -> "list[Run]":
     """Returns the runs of a run's steps, also those in the runs of loops and conditions."""
-    found = [whole]
-    for each in found:
-        nested = f"tags.`{PARENT}` = '{each.info.run_id}'"
-        found += every(client.search_runs, [whole.info.experiment_id], nested)
-    return found[1:]
+    runs = [parent]
+    for run in runs:
+        nested = f"tags.`{PARENT}` = '{run.info.run_id}'"
+        runs += every(client.search_runs, [parent.info.experiment_id], nested)
+    return runs[1:]

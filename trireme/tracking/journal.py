@@ -117,8 +117,8 @@ def registered_path(workspace: Path) -> Path:
 def registered(workspace: Path) -> dict[str, str]:
     """Returns ``model``, ``version`` and ``alias`` of what the run registered, and why ``late``."""
     path = registered_path(workspace)
-    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    registration: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return registration
 
 
 def read(workspace: Path, step: str) -> list[dict[str, Any]]:
@@ -214,11 +214,11 @@ def _points(record: dict[str, Any]) -> Iterator[tuple[str, Point, str]]:
         for point in points if isinstance(points, list) else ():
             try:
                 step, value, at, *unit = point
-                known = int(step), float(value), int(at)
+                numbers = int(step), float(value), int(at)
             except (ValueError, TypeError, OverflowError):
                 continue
-            if abs(known[0]) <= LARGEST and 0 <= known[2] <= LARGEST:
-                yield name, known, str(unit[0]) if unit else "step"
+            if abs(numbers[0]) <= LARGEST and 0 <= numbers[2] <= LARGEST:
+                yield name, numbers, str(unit[0]) if unit else "step"
 
 
 def curves(workspace: Path, step: str) -> dict[str, tuple[str, dict[int, float]]]:
@@ -227,11 +227,11 @@ def curves(workspace: Path, step: str) -> dict[str, tuple[str, dict[int, float]]
     That is what its steps count, and with it values by step, the last of each.
     """
     records = read(workspace, step)
-    by, found = units(records), dict[str, dict[int, float]]()
+    by, series = units(records), dict[str, dict[int, float]]()
     for record in records:
         for name, (at_step, value, _) in points_in(record, by):
-            found.setdefault(name, {})[at_step] = value
-    return {name: (by[name], dict(sorted(values.items()))) for name, values in found.items()}
+            series.setdefault(name, {})[at_step] = value
+    return {name: (by[name], dict(sorted(values.items()))) for name, values in series.items()}
 
 
 def log_tags(tags: dict[str, str]) -> None:
@@ -348,9 +348,9 @@ def write_for(
     """Writes the journal of a step that has ended and keeps none itself: somebody's own."""
     records: list[dict[str, Any]] = [{BEGUN: step, "time": began}]
     logs = [*sorted(log.parent.glob(f"{log.stem}.*{log.suffix}")), log]  # of earlier attempts, too
-    said = [{"artifact": str(file), "folder": ""} for file in logs]
-    said += [_error(error, True)] if error else []
-    records += [record | {"time": ended} for record in (*said, {"end": status})]
+    contents = [{"artifact": str(file), "folder": ""} for file in logs]
+    contents += [_error(error, True)] if error else []
+    records += [record | {"time": ended} for record in (*contents, {"end": status})]
     path = journal_path(workspace, step)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
@@ -402,7 +402,7 @@ def _lines(workspace: Path, step: str) -> list[dict[str, Any]]:
     ]
 
 
-def _record(line: bytes, place: str) -> dict[str, Any]:
+def _record(line: bytes, location: str) -> dict[str, Any]:
     """Returns the record of a line; a power cut, or a step's own program, may have damaged it."""
     try:
         record = json.loads(line.decode())
@@ -412,7 +412,7 @@ def _record(line: bytes, place: str) -> dict[str, Any]:
             return dict(record)
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         pass
-    raise TriremeError(f"{place}: is no record of a step; run the step again")
+    raise TriremeError(f"{location}: is no record of a step; run the step again")
 
 
 def _last(records: list[dict[str, Any]], key: str, otherwise: Any) -> Any:
@@ -427,9 +427,9 @@ def _append(record: dict[str, Any]) -> None:
     _journal.flush()
 
 
-def _kept(check: Callable[[Any, str], V], given: Any, what: str) -> V:
+def _kept(check: Callable[[Any, str], V], recorded: Any, label: str) -> V:
     """Returns what a step has to record; refuses at once what MLflow would at the step's end."""
     try:
-        return check(given, what)
+        return check(recorded, label)
     except TypeError as error:
         raise TriremeError(str(error)) from None

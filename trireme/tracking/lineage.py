@@ -87,20 +87,20 @@ def _refusals_explained() -> Iterator[None]:
 
 
 @_refusals_explained()
-def read(wanted: str) -> Lineage:
+def read(reference: str) -> Lineage:
     """Reads what a run, or a step of one, was made from, by its id or name."""
-    run = _find(wanted)
-    while whole := run.data.tags.get(PARENT):
-        run = _find(whole)  # of which this is one part
-    tags, named = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
+    run = _find(reference)
+    while parent := run.data.tags.get(PARENT):
+        run = _find(parent)  # of which this is one part
+    tags, label = run.data.tags, f"run {run.info.run_name} ({run.info.run_id})"
     if "pipeline" not in tags:
-        raise InputError(f"{named} is not a run of a Trireme pipeline")
-    for tag, what in _NEEDED.items():
+        raise InputError(f"{label} is not a run of a Trireme pipeline")
+    for tag, meaning in _NEEDED.items():
         if tag not in tags:
-            raise InputError(f"{named} has no record of the {what}, the tag {tag}")
+            raise InputError(f"{label} has no record of the {meaning}, the tag {tag}")
     training = _training(run)
     if training is None:
-        raise InputError(f"{named} has no model to compare with: its training did not succeed")
+        raise InputError(f"{label} has no model to compare with: its training did not succeed")
     varied = {name: value for name, value in training.data.params.items() if name in VARIED}
     return Lineage(
         run_id=run.info.run_id,
@@ -164,11 +164,11 @@ def start_folder(start: str, workspace: Path) -> str:
     store.use()
     with written_whole(workspace / "start") as partial:
         download_trained(run_id, partial / "trained")
-    found = next((workspace / "start" / "trained").glob("*/"), None)
-    if found is None:
+    trained = next((workspace / "start" / "trained").glob("*/"), None)
+    if trained is None:
         raise InputError(f"start {start}: the model of that run is no longer in MLflow")
     journal.log_tags({START: run_id})
-    return str(found)
+    return str(trained)
 
 
 @_refusals_explained()
@@ -205,14 +205,14 @@ def ended_since(
         having: A tag that they have, with any value.
         limit: How many of the latest.
     """
-    wanted = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
-    wanted += [f"tags.`{having}` LIKE '%'", f"attributes.start_time > {since}"]
-    query = " and ".join([*wanted, "attributes.status = 'FINISHED'"])
+    conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+    conditions += [f"tags.`{having}` LIKE '%'", f"attributes.start_time > {since}"]
+    query = " and ".join([*conditions, "attributes.status = 'FINISHED'"])
     order = ["attributes.start_time DESC"]
     search = partial(client.search_runs, max_results=PAGE, order_by=order)
-    found = every(search, [experiment_id], query)
+    runs = every(search, [experiment_id], query)
     # Not the runs of steps, which have the same tags.
-    return list(islice((run for run in found if PARENT not in run.data.tags), limit))
+    return list(islice((run for run in runs if PARENT not in run.data.tags), limit))
 
 
 @_refusals_explained()
@@ -224,25 +224,25 @@ def link(run_id: str, lineage: Lineage, verdict: str) -> None:
 
 def _start(run: "Run") -> str:
     """Returns the run whose MODEL_DIR a run has started from."""
-    found = run.data.tags.get(START, NOTHING)
+    start = run.data.tags.get(START, NOTHING)
     if START not in run.data.tags and run.data.params.get("warm_start") == "True":
         raise InputError(
             f"run {run.info.run_name} started from another's model, and which one is not recorded"
         )
-    return "" if found == NOTHING else str(found)
+    return "" if start == NOTHING else str(start)
 
 
-def _find(wanted: str) -> "Run":
-    found: list[Run] = []
-    if _NAME.fullmatch(wanted):
+def _find(reference: str) -> "Run":
+    matches: list[Run] = []
+    if _NAME.fullmatch(reference):
         experiments = client.experiment_ids()
-        attribute = "run_id" if _ID.fullmatch(wanted) else "run_name"
-        found = client.search_runs(experiments, f"attributes.{attribute} = '{wanted}'")
-    if len(found) != 1:
-        several = f"there are {len(found)} runs of that name in MLflow; give the id of one"
+        attribute = "run_id" if _ID.fullmatch(reference) else "run_name"
+        matches = client.search_runs(experiments, f"attributes.{attribute} = '{reference}'")
+    if len(matches) != 1:
+        several = f"there are {len(matches)} runs of that name in MLflow; give the id of one"
         none = "there is no run of that id or name in MLflow"
-        raise InputError(f"RUN {wanted!r}: {several if found else none}")
-    return found[0]
+        raise InputError(f"RUN {reference!r}: {several if matches else none}")
+    return matches[0]
 
 
 def _training(run: "Run") -> "Run | None":

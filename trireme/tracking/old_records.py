@@ -34,7 +34,7 @@ class OldRecord(NamedTuple):
     artifacts: list[Path]
 
 
-def find(before: float, kept: Collection[str]) -> list[OldRecord]:
+def find(before: float, kept_names: Collection[str]) -> list[OldRecord]:
     """Returns the records of runs that ended before a moment and are not kept.
 
     Those stay that hold a version with an alias, such as the champion, or the version whose place
@@ -52,7 +52,7 @@ def find(before: float, kept: Collection[str]) -> list[OldRecord]:
     if not (home() / "mlflow.db").exists():
         return []
     store.use()
-    return list(_found(before, kept))
+    return list(_found(before, kept_names))
 
 
 def remove(record: OldRecord) -> None:
@@ -69,8 +69,8 @@ def remove(record: OldRecord) -> None:
     # As ``mlflow gc``, which takes along whatever somebody has deleted besides.
     database = _get_store(store.uri())
     for model in record.models:
-        place = database.get_logged_model(model, allow_deleted=True).artifact_location
-        get_artifact_repository(place).delete_artifacts()
+        location = database.get_logged_model(model, allow_deleted=True).artifact_location
+        get_artifact_repository(location).delete_artifacts()
         database._hard_delete_logged_model(model)
     for run in record.runs:
         get_artifact_repository(database.get_run(run).info.artifact_uri).delete_artifacts()
@@ -80,24 +80,24 @@ def remove(record: OldRecord) -> None:
             folder.rmdir()
 
 
-def _found(before: float, kept: Collection[str]) -> Iterator[OldRecord]:
+def _found(before: float, kept_names: Collection[str]) -> Iterator[OldRecord]:
     experiments = client.experiment_ids()
     runs = list(client.every_run(experiments, "tags.`pipeline` LIKE '%'"))
     wholes = [run for run in runs if PARENT not in run.data.tags]
     versions = list(every(client.search_model_versions))
-    stays = {run.info.run_id for run in wholes if not _is_old(run, before, kept)}
+    stays = {run.info.run_id for run in wholes if not _is_old(run, before, kept_names)}
     stays |= {version.tags.get(WHOLE, "") for version in _in_use(versions)}
     starts = {run.data.tags.get(START, "") for run in wholes if run.info.run_id in stays}
     for run in wholes:
-        whole = run.info.run_id
-        if whole not in stays | starts:
-            held = [version for version in versions if version.tags.get(WHOLE) == whole]
-            yield _record(run, experiments, held)
+        run_id = run.info.run_id
+        if run_id not in stays | starts:
+            its_versions = [version for version in versions if version.tags.get(WHOLE) == run_id]
+            yield _record(run, experiments, its_versions)
 
 
-def _is_old(run: "Run", before: float, kept: Collection[str]) -> bool:
+def _is_old(run: "Run", before: float, kept_names: Collection[str]) -> bool:
     name, ended = run.info.run_name, run.info.end_time or run.info.start_time
-    return name not in kept and ended < 1000 * before and bool(_OURS.fullmatch(name))
+    return name not in kept_names and ended < 1000 * before and bool(_OURS.fullmatch(name))
 
 
 def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
@@ -107,16 +107,16 @@ def _in_use(versions: "list[ModelVersion]") -> "Iterator[ModelVersion]":
         for name in {version.name for version in versions}
         for version in client.get_registered_model(name).aliases.values()
     }
-    by_place = {(version.name, str(version.version)): version for version in versions}
-    for place in aliased & by_place.keys():
-        yield (found := by_place[place])
-        before = by_place.get((found.name, found.tags.get(BEFORE, "")))
+    by_version = {(version.name, str(version.version)): version for version in versions}
+    for key in aliased & by_version.keys():
+        yield (in_use := by_version[key])
+        before = by_version.get((in_use.name, in_use.tags.get(BEFORE, "")))
         if before:
             yield before
 
 
-def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]") -> OldRecord:
-    runs = [whole]
+def _record(parent: "Run", experiments: list[str], versions: "list[ModelVersion]") -> OldRecord:
+    runs = [parent]
     for run in runs:  # it grows
         runs += client.nested_in(run, experiments)
     models = [
@@ -126,13 +126,13 @@ def _record(whole: "Run", experiments: list[str], versions: "list[ModelVersion]"
             experiments, filter_string=f"source_run_id = '{run.info.run_id}'"
         )
     ]
-    places = [run.info.artifact_uri for run in runs]
-    places += [model.artifact_location for model in models]
+    locations = [run.info.artifact_uri for run in runs]
+    locations += [model.artifact_location for model in models]
     return OldRecord(
-        whole.info.run_name,
-        (whole.info.end_time or whole.info.start_time) / 1000,
+        parent.info.run_name,
+        (parent.info.end_time or parent.info.start_time) / 1000,
         [run.info.run_id for run in runs],
         [model.model_id for model in models],
         versions,
-        [Path(place).parent for place in places if place.startswith(str(home()))],
+        [Path(location).parent for location in locations if location.startswith(str(home()))],
     )

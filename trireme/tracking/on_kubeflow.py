@@ -66,8 +66,8 @@ def parse_workflow(workflow: dict[str, Any], pipeline: str = "") -> RunDescripti
         if "--pipeline_name" in args[:-1]:
             pipeline = args[args.index("--pipeline_name") + 1]
         for task in template.get("dag", {}).get("tasks", []):
-            for given in task.get("arguments", {}).get("parameters", []):
-                if given["name"] == "runtime-config":
-                    parameters = json.loads(given["value"]).get("parameterValues", {})
+            for argument in task.get("arguments", {}).get("parameters", []):
+                if argument["name"] == "runtime-config":
+                    parameters = json.loads(argument["value"]).get("parameterValues", {})
     name = (metadata.get("annotations") or {}).get(_RUN_NAME) or metadata["name"]
     return RunDescription(pipeline, name, parameters)

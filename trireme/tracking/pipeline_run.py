@@ -289,11 +289,11 @@ class PipelineRun:
 
     def _complete_step(self, step: str, status: str, resources: dict[str, float]) -> None:
         """Does what another process could not do after the step: it was killed, or MLflow away."""
-        named = journal.run_path(self._workspace, step)
+        run_file = journal.run_path(self._workspace, step)
         if (
-            named.exists()
+            run_file.exists()
             and is_whole(self._workspace, step)
-            and client.get_run(named.read_text()).info.status != "RUNNING"
+            and client.get_run(run_file.read_text()).info.status != "RUNNING"
         ):
             return
         began, ended = journal.span_of(self._workspace, step)

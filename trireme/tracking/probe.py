@@ -31,12 +31,12 @@ def main() -> int:
     except (TriremeError, ValueError, client.refusal) as error:
         print(f"MLflow at {uri}: {store.reason_of(error)}")
         return 1
-    place = experiment.artifact_location
+    root = experiment.artifact_location
     try:
-        _write(place)
+        _write(root)
     except Exception as error:  # whatever the client of the store raises
         print(
-            f"MLflow at {uri} answers, but its artifact store takes no file at {place}, so a run "
+            f"MLflow at {uri} answers, but its artifact store takes no file at {root}, so a run "
             f"would lose its models and reports: {store.reason_of(error)}"
         )
         return 1
@@ -44,7 +44,7 @@ def main() -> int:
     return 0
 
 
-def _write(place: str) -> None:
+def _write(location: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     os.environ |= {
@@ -52,7 +52,7 @@ def _write(place: str) -> None:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": SECONDS,
     }
     store.quiet()
-    repository = get_artifact_repository(place)
+    repository = get_artifact_repository(location)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "file")
         file.write_text("written by trireme to see whether it can be\n")

@@ -145,20 +145,20 @@ def promote(name: str, version: str, instead_of: str | None = None) -> str:
 def rollback(name: str) -> tuple[str, str]:
     """Makes the previous champion champion again; returns the one of before and the one of now."""
     with _locked(name) as check_lock:
-        found = version_at(name, CHAMPION)
-        if not found:
+        current = version_at(name, CHAMPION)
+        if not current:
             raise InputError(f"there is no registered model {name!r} with a champion")
-        before = found.tags.get(BEFORE, "")
+        before = current.tags.get(BEFORE, "")
         if not before:
             raise InputError(
-                f"{name} version {found.version} is the first champion; there is none to roll "
+                f"{name} version {current.version} is the first champion; there is none to roll "
                 "back to"
             )
         _must_exist(name, before)
         client.set_model_version_tag(name, before, SINCE, f"{time.time():.0f}")
         check_lock()
         client.set_registered_model_alias(name, CHAMPION, before)
-    return str(found.version), before
+    return str(current.version), before
 
 
 def challenge(name: str, version: str) -> None:
@@ -168,8 +168,8 @@ def challenge(name: str, version: str) -> None:
 
 def champion(name: str) -> str:
     """Returns the version of the champion; empty where there is none."""
-    found = version_at(name, CHAMPION)
-    return str(found.version) if found else ""
+    version = version_at(name, CHAMPION)
+    return str(version.version) if version else ""
 
 
 def version_at(name: str, alias: str) -> Any:
@@ -220,22 +220,22 @@ def _locked(name: str) -> Iterator[Callable[[], None]]:
     lock, holder = f"{name}.promotion", f"{LOCK}{uuid.uuid4().hex}"
 
     def is_held() -> bool:
-        found = _model(lock)
-        return found is not None and found.description == holder
+        model = _model(lock)
+        return model is not None and model.description == holder
 
     def check() -> None:
         if not is_held():
             raise StepFailed(f"the champion of {name} is being changed by another; try again")
 
     while not _created(lock, holder):
-        if found := _model(lock):
-            if not (found.description or "").startswith(LOCK.removesuffix(": ")):
+        if lock_model := _model(lock):
+            if not (lock_model.description or "").startswith(LOCK.removesuffix(": ")):
                 raise InputError(
                     f"there is a registered model {lock!r}, whose name is needed to change the "
                     f"champion of {name}; rename it"
                 )
-            if time.time() - found.creation_timestamp / 1000 > STALE:
-                _break(lock, found)
+            if time.time() - lock_model.creation_timestamp / 1000 > STALE:
+                _break(lock, lock_model)
         time.sleep(POLL)
     try:
         yield check

@@ -85,17 +85,17 @@ def create(
 ) -> str:
     """Makes a run that began then, in seconds since the epoch, or now; returns its id."""
     at = int(1000 * (began or time.time()))
-    asked = (tags or {}).items()
+    items = (tags or {}).items()
 
     def find(mlflow: "MlflowClient") -> "Run | None":
-        found = mlflow.search_runs([experiment_id], f"attributes.start_time = {at}")
+        runs = mlflow.search_runs([experiment_id], f"attributes.start_time = {at}")
         return next(
-            (run for run in found if run.info.run_name == name and asked <= run.data.tags.items()),
+            (run for run in runs if run.info.run_name == name and items <= run.data.tags.items()),
             None,
         )
 
-    made = once(lambda mlflow: mlflow.create_run(experiment_id, at, tags, name), find)
-    return str(made.info.run_id)
+    created = once(lambda mlflow: mlflow.create_run(experiment_id, at, tags, name), find)
+    return str(created.info.run_id)
 
 
 SOON = 5.0  # seconds that the store of MLflow's artifacts may be away when a run is opened
@@ -119,7 +119,7 @@ def describe(run_id: str, pipeline: str, params: dict[str, Any]) -> None:
         say(f"warning: MLflow takes the run, and none of its files: {reason_of(error)}")
 
 
-def conclude(run_id: str, told: Conclusion) -> None:
+def conclude(run_id: str, conclusion: Conclusion) -> None:
     """Records on a pipeline's run what came of it; of files that MLflow does not take it is said.
 
     The run has ended: nothing of it hangs on this.
@@ -128,11 +128,11 @@ def conclude(run_id: str, told: Conclusion) -> None:
 
     before = client.get_run(run_id).data.tags.get(NOTE, "")
     if not before or before.startswith(tuple(map(HEAD.format, ("FINISHED", "FAILED", "KILLED")))):
-        log(run_id, tags={NOTE: told.note})  # else a person has described the run
-    if not told.page:
+        log(run_id, tags={NOTE: conclusion.note})  # else a person has described the run
+    if not conclusion.page:
         return
     try:
-        patiently(partial(MlflowClient().log_text, run_id, told.page, PAGE), SOON)
+        patiently(partial(MlflowClient().log_text, run_id, conclusion.page, PAGE), SOON)
     except (TrackingUnavailable, client.refusal, OSError) as error:
         say(f"warning: MLflow does not take the picture of the run: {reason_of(error)}")
 
@@ -141,8 +141,8 @@ def is_ours() -> bool:
     """Tells whether this step has to see to its MLflow run itself."""
     if on_kubeflow.load_secret():
         os.environ[PIPELINE] = ""  # who opens the run asks for it
-    given = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
-    return given and TRACKER not in os.environ
+    is_configured = {"MLFLOW_TRACKING_URI", PIPELINE} <= os.environ.keys()
+    return is_configured and TRACKER not in os.environ
 
 
 def open_step(step: str, workspace: Path) -> bool:
@@ -158,13 +158,13 @@ def open_step(step: str, workspace: Path) -> bool:
     try:
         above = os.environ.get("MLFLOW_RUN_ID")
         experiment = os.environ.get("MLFLOW_EXPERIMENT_ID", "")
-        whole = PipelineRunId(experiment, above) if above else pipeline_run(workspace)
-        run_id = step_run(step, workspace, whole)
-        experiment = client.get_experiment(whole.experiment_id).name
+        parent = PipelineRunId(experiment, above) if above else pipeline_run(workspace)
+        run_id = step_run(step, workspace, parent)
+        experiment = client.get_experiment(parent.experiment_id).name
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: this step is not in MLflow: {reason_of(error)}")
         return False
-    os.environ |= {"MLFLOW_EXPERIMENT_ID": whole.experiment_id, "MLFLOW_RUN_ID": run_id}
+    os.environ |= {"MLFLOW_EXPERIMENT_ID": parent.experiment_id, "MLFLOW_RUN_ID": run_id}
     os.environ[NAME] = experiment
     return True
 
@@ -174,29 +174,29 @@ def variables_of_a_program() -> dict[str, str]:
 
     Kubeflow Pipelines' plugin leaves that out. A server that is away keeps no program from running.
     """
-    found = environment.variables()
-    number = found.get("MLFLOW_EXPERIMENT_ID", "")
-    if not number or NAME in found:
-        return found
+    variables = environment.variables()
+    number = variables.get("MLFLOW_EXPERIMENT_ID", "")
+    if not number or NAME in variables:
+        return variables
     from mlflow import MlflowClient
 
     try:
         name = patiently(lambda: MlflowClient().get_experiment(number).name, HURRY)
     except (TrackingUnavailable, client.refusal) as error:
         say(f"warning: the program does not have {NAME}: {reason_of(error)}")
-        return found
-    return found | {NAME: name}
+        return variables
+    return variables | {NAME: name}
 
 
-def step_run(step: str, workspace: Path, whole: PipelineRunId, began: float | None = None) -> str:
+def step_run(step: str, workspace: Path, parent: PipelineRunId, began: float | None = None) -> str:
     """Returns the id of a step's run, which is opened if it is not there, as begun then or now."""
     file = journal.run_path(workspace, step)
     if file.exists():
         run_id = file.read_text()
         client.update_run(run_id, status="RUNNING")
         return run_id
-    tags = {PARENT: whole.run_id}
-    run_id = create(whole.experiment_id, step, tags, began)
+    tags = {PARENT: parent.run_id}
+    run_id = create(parent.experiment_id, step, tags, began)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(run_id)
     return run_id
@@ -256,11 +256,11 @@ def pipeline_run(workspace: Path) -> PipelineRunId:
 
 def _parameters() -> dict[str, Any]:
     """Returns the pipeline's parameters."""
-    given = json.loads(os.environ.get(PARAMETERS) or "{}")
+    values = json.loads(os.environ.get(PARAMETERS) or "{}")
     texts = os.environ.get(TEXTS, "").split()
     return {
         name: text if name in texts and not text.startswith('"') else _value(text)
-        for name, text in given.items()
+        for name, text in values.items()
     }
 
 

@@ -104,8 +104,8 @@ def make(home: Path) -> None:
     quiet()
     for left in home.glob(f"{partial.name}*"):  # with SQLite's own files beside it
         left.unlink()
-    made = SqlAlchemyStore(f"sqlite:///{partial}", str(artifacts))
-    made._dispose_engine()
+    sql_store = SqlAlchemyStore(f"sqlite:///{partial}", str(artifacts))
+    sql_store._dispose_engine()
     partial.chmod(0o600)
     partial.rename(file)
 
@@ -117,19 +117,19 @@ def page_of(uri: str, experiment_id: str, run_id: str) -> str:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{TRAINING}"
 
 
-def called(what: str, uri: str) -> str:
+def called(label: str, uri: str) -> str:
     """Returns what a page in MLflow's UI is called, with when it can be opened."""
     is_server = uri.startswith(("http://", "https://"))
-    return what if is_server else f"{what} (while trireme ui runs)"
+    return label if is_server else f"{label} (while trireme ui runs)"
 
 
 def seen_from_here(page: str) -> str:
     """Returns a page of the server that MLFLOW_TRACKING_URI names, whatever pods call it."""
-    here, (server, separator, rest) = uri(), page.partition("/#/experiments/")
+    own_uri, (server, separator, rest) = uri(), page.partition("/#/experiments/")
     is_page = separator and {"http", "https"} >= {
-        each.partition("://")[0] for each in (here, server)
+        address.partition("://")[0] for address in (own_uri, server)
     }
-    return f"{public(here).rstrip('/')}{separator}{rest}" if is_page else page
+    return f"{public(own_uri).rstrip('/')}{separator}{rest}" if is_page else page
 
 
 def public(uri: str) -> str:
@@ -154,19 +154,19 @@ def check_writable(uri: str) -> None:
         return
     file, is_own = Path(match[1]), uri == default_uri(home())
     # SQLite has files of its own beside it.
-    places = [file.parent, *file.parent.glob(f"{glob.escape(file.name)}*")]
+    paths = [file.parent, *file.parent.glob(f"{glob.escape(file.name)}*")]
     if is_own:
-        places += [file.with_name(name) for name in ("mlflow.lock", "mlartifacts", "unsent")]
-    for place in places:
-        if place.exists() and not os.access(place, os.W_OK):
+        paths += [file.with_name(name) for name in ("mlflow.lock", "mlartifacts", "unsent")]
+    for path in paths:
+        if path.exists() and not os.access(path, os.W_OK):
             variable = "TRIREME_HOME" if is_own else "MLFLOW_TRACKING_URI"
-            raise InputError(f"{place}: {_why_not(place)}, or set {variable} to another place")
+            raise InputError(f"{path}: {_why_not(path)}, or set {variable} to another place")
 
 
-def _why_not(place: Path) -> str:
+def _why_not(path: Path) -> str:
     """Returns why we may not write to a place where MLflow's records are, and what to do."""
-    user, owner = os.getuid(), place.stat().st_uid
-    if os.statvfs(place).f_flag & os.ST_RDONLY:
+    user, owner = os.getuid(), path.stat().st_uid
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
         return "its file system is read-only, and MLflow's records are there; mount it writable"
     if user == owner:
         return f"user {user} may not write to it, and MLflow's records are there; change its mode"
@@ -226,13 +226,13 @@ def check_reachable(uri: str) -> None:
 def _is_of_mlflow(answer: bytes) -> bool:
     """Tells whether an answer to ``_PROBE`` is MLflow's: an experiment, or that there is none."""
     try:
-        said = json.loads(answer)
+        content = json.loads(answer)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         return False
-    found = said.get("experiment")
-    return isinstance(found, dict) or said.get("error_code") == "RESOURCE_DOES_NOT_EXIST"
+    experiment = content.get("experiment")
+    return isinstance(experiment, dict) or content.get("error_code") == "RESOURCE_DOES_NOT_EXIST"
 
 
 def _answers_its_client(uri: str) -> bool:
@@ -252,7 +252,7 @@ def _answers_its_client(uri: str) -> bool:
 
     quiet()
     try:
-        found = MlflowClient(uri).get_experiment_by_name("Default")
+        experiment = MlflowClient(uri).get_experiment_by_name("Default")
     except MlflowException as error:
         return error.get_http_status_code() in (401, 403)
     except Exception:  # of whatever reads an answer of another form
@@ -261,7 +261,7 @@ def _answers_its_client(uri: str) -> bool:
         for name in hasty:
             del os.environ[name]
         os.environ |= before
-    return found is None or bool(found.experiment_id)
+    return experiment is None or bool(experiment.experiment_id)
 
 
 def _away(uri: str, reason: object) -> InputError:
@@ -277,22 +277,22 @@ def _check_database(uri: str) -> None:
     from sqlalchemy.exc import ArgumentError
     from sqlalchemy.pool import NullPool
 
-    named = f"MLFLOW_TRACKING_URI {public(uri)}"
+    setting = f"MLFLOW_TRACKING_URI {public(uri)}"
     try:
         engine = create_engine(uri, poolclass=NullPool, connect_args=_certificates(uri))
     except ModuleNotFoundError as error:
         package = _DRIVERS.get(error.name or "", error.name)
         raise InputError(
-            f"{named}: its driver {error.name} is not installed: pip install {package}, or name "
+            f"{setting}: its driver {error.name} is not installed: pip install {package}, or name "
             "the one that you have, as in postgresql+psycopg2://"
         ) from None
     except (ArgumentError, ImportError) as error:
-        raise InputError(f"{named}: {first_line(error)}") from None
+        raise InputError(f"{setting}: {first_line(error)}") from None
     except ValueError:  # of the port, which may be a part of the password
         engine = None
     if engine is None or "@" in (engine.url.host or ""):
         raise InputError(
-            f"{named}: must be as in postgresql+psycopg2://user:password@host:5432/mlflow, with "
+            f"{setting}: must be as in postgresql+psycopg2://user:password@host:5432/mlflow, with "
             "%40 for an @ in the password"
         )
     problem: list[Exception] = []
@@ -310,28 +310,28 @@ def _check_database(uri: str) -> None:
     if connecting.is_alive():
         raise _away(uri, "timed out")
     for wrong in problem:
-        said = first_line(getattr(wrong, "orig", None) or wrong).replace(uri, public(uri))
-        raise InputError(f"{named}: {said}") if _REFUSAL.search(said) else _away(uri, said)
+        text = first_line(getattr(wrong, "orig", None) or wrong).replace(uri, public(uri))
+        raise InputError(f"{setting}: {text}") if _REFUSAL.search(text) else _away(uri, text)
 
 
 def _certificates(uri: str) -> dict[str, str]:
     """Returns those with which MLflow connects to MySQL."""
     names = ("ssl_ca", "ssl_cert", "ssl_key") if uri.startswith("mysql") else ()
-    given = {name: os.environ.get(f"MLFLOW_MYSQL_{name.upper()}", "") for name in names}
-    return {name: value for name, value in given.items() if value}
+    settings = {name: os.environ.get(f"MLFLOW_MYSQL_{name.upper()}", "") for name in names}
+    return {name: value for name, value in settings.items() if value}
 
 
 def _trusted() -> "ssl.SSLContext | None":
     """Returns the CAs that MLflow trusts, where somebody names them."""
     import ssl
 
-    places = [Path(os.environ[name]) for name in CA_VARIABLES if os.environ.get(name)]
-    if not places:
+    paths = [Path(os.environ[name]) for name in CA_VARIABLES if os.environ.get(name)]
+    if not paths:
         return None
-    place = str(places[0])
-    if places[0].is_dir():
-        return ssl.create_default_context(capath=place)
-    return ssl.create_default_context(cafile=place)
+    path = str(paths[0])
+    if paths[0].is_dir():
+        return ssl.create_default_context(capath=path)
+    return ssl.create_default_context(cafile=path)
 
 
 def _check_kind(uri: str) -> None:

@@ -98,7 +98,7 @@ def sync(
                 units = journal.units(records)
                 kept_out = _logged_otherwise(run.step_id, records, units)
             points = journal.points_in(record, units)
-            batch.add_points(run.step_id, (each for each in points if each[0] not in kept_out))
+            batch.add_points(run.step_id, (point for point in points if point[0] not in kept_out))
         else:
             _add(record, run, batch)
         if batch.is_full:
@@ -112,7 +112,7 @@ def sync(
         write_whole(mark, str(done + len(new)))
 
 
-def _logged_otherwise(run_id: str, records: list[dict[str, Any]], told: Iterable[str]) -> set[str]:
+def _logged_otherwise(run_id: str, records: list[dict[str, Any]], names: Iterable[str]) -> set[str]:
     """Returns which metrics a step's run has, or gets, that are not those read of its program.
 
     The program has ended, so it has logged all that it logs itself.
@@ -124,11 +124,14 @@ def _logged_otherwise(run_id: str, records: list[dict[str, Any]], told: Iterable
     read_before = _read_before(data.tags)
     others = data.metrics.keys() - read_before.keys()
     others |= {
-        name for each in records for kind in ("metrics", "headline") for name in each.get(kind, {})
+        name
+        for record in records
+        for kind in ("metrics", "headline")
+        for name in record.get(kind, {})
     }
-    kept_out = {name for name in told if accepted(name) in others}
+    kept_out = {name for name in names if accepted(name) in others}
     # Told before they are there: else this would take them for the program's own another time.
-    read = dict.fromkeys(accepted(name) for name in told if name not in kept_out)
+    read = dict.fromkeys(accepted(name) for name in names if name not in kept_out)
     if read.keys() - read_before.keys():
         log(run_id, tags=_naming([*(read_before | read)]))
     return kept_out
@@ -136,8 +139,8 @@ def _logged_otherwise(run_id: str, records: list[dict[str, Any]], told: Iterable
 
 def _read_before(tags: dict[str, str]) -> dict[str, None]:
     """Returns the names in the tags that ``_naming`` makes, in their order."""
-    there = takewhile(tags.__contains__, map(_tag, count(1)))
-    return dict.fromkeys(name for tag in there for name in tags[tag].split(", "))
+    tags_there = takewhile(tags.__contains__, map(_tag, count(1)))
+    return dict.fromkeys(name for tag in tags_there for name in tags[tag].split(", "))
 
 
 def _naming(names: list[str]) -> dict[str, str]:
@@ -178,26 +181,26 @@ def _marked(mark: Path) -> int:
 def _add(record: dict[str, Any], run: StepRun, batch: Batch) -> None:
     """Adds a record to what is sent together."""
     at = int(record["time"] * 1000)
-    both = {run.step_id, run.pipeline_id}
+    run_ids = {run.step_id, run.pipeline_id}
     if "params" in record:
         batch.add(run.step_id, params=record["params"])
     elif "run_params" in record:
         # MLflow lets no parameter change, and the pipeline may have one that is called so.
-        known = client.get_run(run.pipeline_id).data.params
-        new = {name: value for name, value in record["run_params"].items() if name not in known}
+        recorded = client.get_run(run.pipeline_id).data.params
+        new = {name: value for name, value in record["run_params"].items() if name not in recorded}
         batch.add(run.pipeline_id, params=new)
     elif "metrics" in record:
         batch.add(run.step_id, metrics=record["metrics"], at=at)
     elif "headline" in record:
-        for run_id in both:
+        for run_id in run_ids:
             batch.add(run_id, metrics=record["headline"], at=at)
     elif "total" in record:
         batch.add(run.pipeline_id, metrics=record["total"], at=at)
     elif "tags" in record:
-        for run_id in both:
+        for run_id in run_ids:
             batch.add(run_id, tags=record["tags"])
     elif "error" in record:
-        for run_id in both if record["error"]["is_fatal"] else {run.step_id}:
+        for run_id in run_ids if record["error"]["is_fatal"] else {run.step_id}:
             batch.add(run_id, tags={"error": record["error"]["message"]})
         if detail := record["error"]["detail"]:
             batch.add(run.step_id, tags={journal.LAST_LINES: detail[-TAG_LIMIT:]})
@@ -248,13 +251,13 @@ def _linked(log: Path, folder: str, run: StepRun) -> bool:
         root = unquote(urlsplit(root).path)
     if not root.startswith("/"):
         return False
-    place = Path(root, folder)
-    partial = place / f"{log.name}.partial"
+    directory = Path(root, folder)
+    partial = directory / f"{log.name}.partial"
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
         partial.hardlink_to(log)
-        partial.replace(place / log.name)
+        partial.replace(directory / log.name)
         partial.unlink(missing_ok=True)  # where that is the same file already
     except OSError:  # as of another disk
         return False
@@ -305,8 +308,8 @@ def _log_model(
     tags[registry.RUN_NAME] = pipeline_run.info.run_name
 
     def find(client: "MlflowClient") -> Any:
-        made = client.search_model_versions(f"run_id = '{run.pipeline_id}'")
-        return next((each for each in made if each.source == uri), None)
+        versions = client.search_model_versions(f"run_id = '{run.pipeline_id}'")
+        return next((version for version in versions if version.source == uri), None)
 
     registered = once(lambda _: mlflow.register_model(uri, name, tags=tags), find)
     version = str(registered.version)
@@ -351,13 +354,13 @@ def _log_package(run: Any, files: str) -> str:
     """Logs a directory as a model, as it is; returns its URI."""
     from mlflow.entities import LoggedModelOutput
 
-    made = client.create_logged_model(
+    model = client.create_logged_model(
         run.info.experiment_id, name="model", source_run_id=run.info.run_id
     )
-    client.log_model_artifacts(made.model_id, files)
-    client.finalize_logged_model(made.model_id, "READY")
-    client.log_outputs(run.info.run_id, [LoggedModelOutput(made.model_id, step=0)])
-    return f"models:/{made.model_id}"
+    client.log_model_artifacts(model.model_id, files)
+    client.finalize_logged_model(model.model_id, "READY")
+    client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, step=0)])
+    return f"models:/{model.model_id}"
 
 
 def _signature(graph: Any, inputs: "np.ndarray", outputs: "np.ndarray") -> Any:

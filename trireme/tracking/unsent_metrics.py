@@ -27,8 +27,8 @@ def batches(file: Path) -> Iterator[list["Metric"]]:
     A program of the user has written it, so lines that are no metric are left out.
     """
     metrics = filter(None, map(_metric, _lines(file)))
-    while some := list(islice(metrics, BATCH)):
-        yield some
+    while batch := list(islice(metrics, BATCH)):
+        yield batch
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -47,9 +47,9 @@ def _metric(line: bytes) -> "Metric | None":
     from mlflow.entities import Metric
 
     try:
-        found = json.loads(line)
-        key, value = accepted(str(found["key"])), float(found["value"])
-        timestamp, step = int(found["timestamp"]), int(found["step"])
+        fields = json.loads(line)
+        key, value = accepted(str(fields["key"])), float(fields["value"])
+        timestamp, step = int(fields["timestamp"]), int(fields["step"])
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None
     is_known = 0 <= timestamp <= LARGEST and abs(step) <= LARGEST

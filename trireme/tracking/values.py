@@ -7,7 +7,7 @@ from reprlib import repr
 from typing import Any
 
 
-def numbers(given: Mapping[str, Any], what: str = "metrics") -> dict[str, float]:
+def numbers(values: Mapping[str, Any], what: str = "metrics") -> dict[str, float]:
     """Returns numbers by name, whatever library they are of; refuses what is none.
 
     Args:
@@ -16,35 +16,35 @@ def numbers(given: Mapping[str, Any], what: str = "metrics") -> dict[str, float]
     Raises:
         TypeError: One sentence that names what is wrong.
     """
-    return {name: _number(what, name, value) for name, value in _by_name(given, what).items()}
+    return {name: _number(what, name, value) for name, value in _by_name(values, what).items()}
 
 
-def texts(given: Mapping[str, Any], what: str = "tags") -> dict[str, str]:
+def texts(values: Mapping[str, Any], what: str = "tags") -> dict[str, str]:
     """Returns texts by name; refuses what is none, as ``numbers`` does."""
-    for name, value in _by_name(given, what).items():
+    for name, value in _by_name(values, what).items():
         if not isinstance(value, str):
             raise TypeError(f"{what}: {name} {repr(value)} is no text")
-    return dict(given)
+    return dict(values)
 
 
-def parameters(given: Mapping[str, Any], what: str = "params") -> dict[str, Any]:
+def parameters(values: Mapping[str, Any], what: str = "params") -> dict[str, Any]:
     """Returns values by name; refuses what JSON does not have, as ``numbers`` does."""
-    for name, value in _by_name(given, what).items():
+    for name, value in _by_name(values, what).items():
         try:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError):
             raise TypeError(f"{what}: {name} {repr(value)} is no value that JSON has") from None
-    return dict(given)
+    return dict(values)
 
 
-def lines(given: Sequence[str], what: str = "words") -> Sequence[str]:
+def lines(texts_given: Sequence[str], what: str = "words") -> Sequence[str]:
     """Returns lines; refuses a text alone, whose letters they would be, as ``numbers`` does."""
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        raise TypeError(f"{what}: {repr(given)} is no list of texts")
-    for line in given:
+    if isinstance(texts_given, str | bytes) or not isinstance(texts_given, Sequence):
+        raise TypeError(f"{what}: {repr(texts_given)} is no list of texts")
+    for line in texts_given:
         if not isinstance(line, str):
             raise TypeError(f"{what}: {repr(line)} is no text")
-    return given
+    return texts_given
 
 
 def _number(what: str, name: str, value: Any) -> float:
@@ -57,10 +57,10 @@ def _number(what: str, name: str, value: Any) -> float:
     return value if isinstance(value, int | float) else number
 
 
-def _by_name(given: Mapping[str, Any], what: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{what}: {repr(given)} has no names")
-    for name in given:
+def _by_name(values: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{what}: {repr(values)} has no names")
+    for name in values:
         if not isinstance(name, str):
             raise TypeError(f"{what}: the name {repr(name)} is no text")
-    return given
+    return values
