@@ -67,17 +67,17 @@ def deploy(
         One sentence on what was done, and where the model answers.
     """
     check_kind("the way to deploy", kind)
-    found = model_version.find(model)
-    if found.note:
-        on_state(found.note)
+    version = model_version.find(model)
+    if version.note:
+        on_state(version.note)
     uri = store.use()
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
-        downloaded = model_version.download(found, Path(directory, "model"))
+        downloaded = model_version.download(version, Path(directory, "model"))
         is_kserve = kind == "kserve"
         plan = as_kserve(downloaded) if is_kserve else as_deployment(downloaded, uri, image)
     agreement = release.deploy(cluster, plan, timeout, on_state)
     done = f", and {agreement}" if agreement else " already; nothing was changed"
-    return f"{found} is deployed{done}", place(cluster, plan)
+    return f"{version} is deployed{done}", place(cluster, plan)
 
 
 def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) -> Plan:
@@ -88,16 +88,16 @@ def as_deployment(downloaded: DownloadedModel, tracking_uri: str, image: str) ->
     image = manifests.VLLM if api and image == PYTORCH else image
     rendered = manifests.deployment(model, example, tracking_uri, image, downloaded.size, api)
     pairs = smoke_test.expected_answers(downloaded)
-    ask = partial(ChatClient, api=api) if api else ScoringClient
-    return Plan(model, rendered, pairs, rollout.deployment_status, ask, api)
+    client = partial(ChatClient, api=api) if api else ScoringClient
+    return Plan(model, rendered, pairs, rollout.deployment_status, client, api)
 
 
 def as_kserve(downloaded: DownloadedModel) -> Plan:
     """Plans a KServe InferenceService."""
     model = downloaded.model
-    place = model_version.storage_uri(model)
+    storage = model_version.storage_uri(model)
     api = openai_api.of(downloaded)
-    rendered = manifests.inference_service(model, place, downloaded.size, api)
+    rendered = manifests.inference_service(model, storage, downloaded.size, api)
     pairs = smoke_test.expected_answers(downloaded)
     if api:
         chat = partial(ChatClient, api=api, below="openai/")
@@ -109,13 +109,13 @@ def as_kserve(downloaded: DownloadedModel) -> Plan:
         )
     schema = downloaded.described.get_input_schema()
     is_named = schema is not None and schema.has_input_names()
-    ask = partial(
+    client = partial(
         OpenInferenceClient,
         model=rendered["metadata"]["name"],
         name=schema.input_names()[0] if is_named else UNNAMED,
         dtype=dtype,
     )
-    return Plan(model, [rendered], pairs, rollout.inference_service_status, ask)
+    return Plan(model, [rendered], pairs, rollout.inference_service_status, client)
 
 
 def place(cluster: Cluster, plan: Plan) -> Place:
@@ -126,8 +126,8 @@ def place(cluster: Cluster, plan: Plan) -> Place:
     if manifest["kind"] == "Deployment":
         url = f"http://{name}.{namespace}.svc{plan.api.path if plan.api else '/invocations'}"
         return Place(url, shlex.join([*forward, f"service/{name}", "8080:80"]))
-    there = objects.find(cluster, manifest) or {}
-    base = there.get("status", {}).get("address", {}).get("url", "")
+    existing = objects.find(cluster, manifest) or {}
+    base = existing.get("status", {}).get("address", {}).get("url", "")
     path = f"/openai{plan.api.path}" if plan.api else f"/v2/models/{name}/infer"
     url = f"{base or f'http://{name}-predictor.{namespace}.svc'}{path}"
     return Place(url, shlex.join([*forward, f"service/{name}-predictor", "8080:80"]))

@@ -232,13 +232,13 @@ def _server(example: str, image: str) -> dict[str, Any]:
     return server | _probed("/ping", "/invocations", example, 300)
 
 
-def _probed(alive: str, asked: str, example: str, loading: int) -> dict[str, Any]:
+def _probed(alive: str, predicting: str, example: str, loading: int) -> dict[str, Any]:
     """Returns what tells of a server that it is there, and that it really answers.
 
     Args:
         loading: Seconds in which it has to have loaded the model.
     """
-    predict = f"http://127.0.0.1:{PORT}{asked}", str(FILES / example)
+    predict = f"http://127.0.0.1:{PORT}{predicting}", str(FILES / example)
     ping = {"httpGet": {"path": alive, "port": "http"}}
     return {
         "ports": [{"name": "http", "containerPort": PORT}],

@@ -104,11 +104,11 @@ def download(model: ModelVersion, directory: Path) -> DownloadedModel:
 def _refuse_elsewhere(model: ModelVersion, directory: Path, described: "Model") -> None:
     """Refuses a description by which files would be read that are not the model's."""
     example = described.saved_input_example_info or {}
-    named = [example.get(name) for name in ("artifact_path", "serving_input_path")]
+    paths = [example.get(name) for name in ("artifact_path", "serving_input_path")]
     loaded = described.flavors["python_function"]
-    named += [loaded.get(name) for name in ("data", "model_path", "code")]
-    named += [described.flavors.get("onnx", {}).get("data")]
-    for name in filter(None, named):
+    paths += [loaded.get(name) for name in ("data", "model_path", "code")]
+    paths += [described.flavors.get("onnx", {}).get("data")]
+    for name in filter(None, paths):
         if not (directory / str(name)).resolve().is_relative_to(directory.resolve()):
             raise InputError(f"{model}: its MLmodel names {str(name)!r}, which is not in the model")
 

@@ -69,9 +69,9 @@ def check_pod(cluster: Cluster, deployment: Manifest) -> None:
     cluster.create(PODS, pod, cluster.namespace, dryRun="All")
 
 
-def is_same(planned: Manifest, there: Manifest | None) -> bool:
+def is_same(planned: Manifest, existing: Manifest | None) -> bool:
     """Tells whether an object is as it would be."""
-    return there is not None and _content(planned) == _content(there)
+    return existing is not None and _content(planned) == _content(existing)
 
 
 def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
@@ -85,11 +85,11 @@ def apply(cluster: Cluster, manifest: Manifest, **query: str) -> Manifest:
         ) from None
 
 
-def refuse_others(manifest: Manifest, there: Manifest | None, model: ModelVersion) -> None:
+def refuse_others(manifest: Manifest, existing: Manifest | None, model: ModelVersion) -> None:
     """Refuses to change an object that is there for something else."""
-    if there is None:
+    if existing is None:
         return
-    uri = served_by(there)
+    uri = served_by(existing)
     if uri.rpartition("/")[0] != model.uri.rpartition("/")[0]:
         raise InputError(
             f"{named(manifest)}: one of that name exists already and "
@@ -106,15 +106,15 @@ def restore(cluster: Cluster, manifest: Manifest, before: Manifest | None) -> Ma
     """
     if before is not None:
         return apply(cluster, manifest_of(before), force="true")
-    there = find(cluster, manifest)
-    if there is not None and served_by(there) == served_by(manifest):
-        _delete(cluster, there)
+    existing = find(cluster, manifest)
+    if existing is not None and served_by(existing) == served_by(manifest):
+        _delete(cluster, existing)
     return None
 
 
-def served_by(there: Manifest) -> str:
+def served_by(existing: Manifest) -> str:
     """Returns the model version that an object serves; empty if it is not one of ours."""
-    return str(there["metadata"].get("annotations", {}).get(MODEL, ""))
+    return str(existing["metadata"].get("annotations", {}).get(MODEL, ""))
 
 
 def named(manifest: Manifest) -> str:
@@ -126,35 +126,35 @@ def _resource(manifest: Manifest) -> Resource:
     return RESOURCES[manifest["kind"]]
 
 
-def _content(there: Manifest) -> list[Any]:
-    metadata = there["metadata"]
-    return [there["spec"], metadata.get("labels"), metadata.get("annotations")]
+def _content(existing: Manifest) -> list[Any]:
+    metadata = existing["metadata"]
+    return [existing["spec"], metadata.get("labels"), metadata.get("annotations")]
 
 
-def manifest_of(there: Manifest) -> Manifest:
+def manifest_of(existing: Manifest) -> Manifest:
     """Returns the manifest that makes an object what it was, but for its scale."""
-    metadata = there["metadata"]
+    metadata = existing["metadata"]
     annotations = {
         key: value for key, value in metadata.get("annotations", {}).items() if key != REVISION
     }
-    kept = {"name": metadata["name"], "labels": metadata.get("labels", {})}
-    spec = {key: value for key, value in there["spec"].items() if key != "replicas"}
+    fields = {"name": metadata["name"], "labels": metadata.get("labels", {})}
+    spec = {key: value for key, value in existing["spec"].items() if key != "replicas"}
     return {
-        "apiVersion": there["apiVersion"],
-        "kind": there["kind"],
-        "metadata": kept | {"annotations": annotations},
+        "apiVersion": existing["apiVersion"],
+        "kind": existing["kind"],
+        "metadata": fields | {"annotations": annotations},
         "spec": spec,
     }
 
 
-def _delete(cluster: Cluster, there: Manifest) -> None:
-    metadata, resource = there["metadata"], _resource(there)
+def _delete(cluster: Cluster, existing: Manifest) -> None:
+    metadata, resource = existing["metadata"], _resource(existing)
     with suppress(NotFound, AlreadyThere):  # gone, or another one of that name
         cluster.delete(resource, metadata["name"], cluster.namespace, metadata["uid"])
 
     def is_gone() -> bool:
-        now = find(cluster, there)
+        now = find(cluster, existing)
         return now is None or now["metadata"]["uid"] != metadata["uid"]
 
     if not wait_for(is_gone, DELETION_LIMIT, POLL):
-        raise TriremeError(f"{named(there)} is being deleted, but still exists")
+        raise TriremeError(f"{named(existing)} is being deleted, but still exists")

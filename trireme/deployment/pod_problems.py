@@ -41,8 +41,8 @@ class PodProblem(NamedTuple):
 
 def worst(pods: list[Pod]) -> PodProblem | None:
     """Returns what pods have that may last the least; ``None`` if they may only need time."""
-    found = [problem for pod in pods if (problem := _of(pod))]
-    return min(found, key=lambda problem: problem.patience, default=None)
+    problems = [problem for pod in pods if (problem := _of(pod))]
+    return min(problems, key=lambda problem: problem.patience, default=None)
 
 
 def describe(cluster: Cluster, problem: PodProblem) -> tuple[str, str]:
@@ -68,33 +68,33 @@ def _of(pod: Pod) -> PodProblem | None:
     status, name = pod.get("status", {}), pod["metadata"]["name"]
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            said = joined(condition.get("reason", ""), condition.get("message", ""))
+            reason = joined(condition.get("reason", ""), condition.get("message", ""))
             return PodProblem(
-                "unschedulable", f"pod {name} is not scheduled: {said}", UNSCHEDULABLE, pod
+                "unschedulable", f"pod {name} is not scheduled: {reason}", UNSCHEDULABLE, pod
             )
     containers = [
         *(status.get("initContainerStatuses") or []),
         *(status.get("containerStatuses") or []),
     ]
-    found = (_of_container(pod, container) for container in containers)
-    return next(filter(None, found), None)
+    problems = (_of_container(pod, container) for container in containers)
+    return next(filter(None, problems), None)
 
 
 def _of_container(pod: Pod, status: dict[str, Any]) -> PodProblem | None:
     name = status["name"]
-    who = f"container {name} of pod {pod['metadata']['name']}"
+    subject = f"container {name} of pod {pod['metadata']['name']}"
     waiting = status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
-    said = joined(reason, waiting.get("message", ""))
+    message = joined(reason, waiting.get("message", ""))
     if reason in NO_IMAGE:
-        return PodProblem("image", f"{who} cannot get its image: {said}", pod=pod)
+        return PodProblem("image", f"{subject} cannot get its image: {message}", pod=pod)
     if reason in _NO_CONTAINER:
-        return PodProblem("container", f"{who} cannot be created: {said}", UNCREATED, pod)
+        return PodProblem("container", f"{subject} cannot be created: {message}", UNCREATED, pod)
     ended = status.get("lastState", {}).get("terminated", {})
     # The count is of restarts: it lacks the last end.
     if reason == "CrashLoopBackOff" and ended and status["restartCount"] + 1 >= CRASHES:
-        words = f"{who} {exit_words(ended, pod, name)}, again and again"
+        words = f"{subject} {exit_words(ended, pod, name)}, again and again"
         return PodProblem(CRASH, words, pod=pod, container=name)
     if is_running(pod, name) and status.get("started") and not status["ready"]:
-        return PodProblem("unready", f"{who} runs, but does not predict", UNREADY, pod, name)
+        return PodProblem("unready", f"{subject} runs, but does not predict", UNREADY, pod, name)
     return None

@@ -37,30 +37,30 @@ def versions(model: str = "") -> list[Version]:
     """Returns the versions of a model, or of all models, the newest first."""
     uri = store.use()
     with said_in_a_sentence(uri):
-        found = [version for each in _models(model) for version in _versions_of(each)]
-    if model and not found:
+        found_versions = [version for entry in _models(model) for version in _versions_of(entry)]
+    if model and not found_versions:
         raise InputError(f"there is no registered model {model!r}")
-    return found
+    return found_versions
 
 
-def _models(wanted: str) -> Iterator[Any]:
+def _models(name: str) -> Iterator[Any]:
     from mlflow import MlflowClient
 
     for model in every(MlflowClient().search_registered_models):
         is_lock = (model.description or "").startswith(LOCK)
-        if not is_lock and wanted in ("", model.name):
+        if not is_lock and name in ("", model.name):
             yield model
 
 
 def _versions_of(model: Any) -> list[Version]:
     from mlflow import MlflowClient
 
-    named: dict[int, list[str]] = {}
+    aliases: dict[int, list[str]] = {}
     for alias, number in model.aliases.items():
-        named.setdefault(int(number), []).append(alias)
+        aliases.setdefault(int(number), []).append(alias)
     quoted = model.name.replace("'", "''")
-    found = every(MlflowClient().search_model_versions, f"name = '{quoted}'")
-    read = [_read(version, sorted(named.get(int(version.version), []))) for version in found]
+    listed = every(MlflowClient().search_model_versions, f"name = '{quoted}'")
+    read = [_read(version, sorted(aliases.get(int(version.version), []))) for version in listed]
     return sorted(read, key=lambda version: version.number, reverse=True)
 
 

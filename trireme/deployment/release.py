@@ -69,9 +69,9 @@ def deploy(
     """
     objects.check_rights(cluster, plan.manifests)
     before = [objects.find(cluster, manifest) for manifest in plan.manifests]
-    for manifest, there in zip(plan.manifests, before, strict=True):
-        objects.refuse_others(manifest, there, plan.model)
-        _refuse_stopped(there)
+    for manifest, existing in zip(plan.manifests, before, strict=True):
+        objects.refuse_others(manifest, existing, plan.model)
+        _refuse_stopped(existing)
     # What the cluster would refuse it refuses now, when nothing has been made yet.
     planned = [objects.apply(cluster, manifest, dryRun="All") for manifest in plan.manifests]
     if all(map(objects.is_same, planned, before)) and plan.look(cluster, planned[0]).done:
@@ -117,9 +117,9 @@ def _put_back(
 def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
     """Puts everything back; says in words what there is now."""
     now, problems = [], []
-    for manifest, there in zip(plan.manifests, before, strict=True):
+    for manifest, existing in zip(plan.manifests, before, strict=True):
         try:
-            now.append(objects.restore(cluster, manifest, there))
+            now.append(objects.restore(cluster, manifest, existing))
         except TriremeError as error:
             problems.append(f"{named(manifest)} could not be rolled back: {error}")
     if problems:
@@ -128,8 +128,8 @@ def _undo(cluster: Cluster, plan: Plan, before: list[Manifest | None]) -> str:
         return "there was no previous version; the new one is deleted"
     uri = objects.served_by(now[0])
     try:
-        look = partial(plan.look, cluster, now[0])
-        Rollout(cluster, look, RESTORING, lambda sentence: None).wait_until_done()
+        status_of = partial(plan.look, cluster, now[0])
+        Rollout(cluster, status_of, RESTORING, lambda sentence: None).wait_until_done()
     except TriremeError as error:
         return f"rolled back to {uri}, which is not ready again: {error}"
     return f"rolled back to {uri}"
@@ -143,11 +143,11 @@ def _fail(error: BaseException, model: ModelVersion, done: str) -> NoReturn:
     raise failure from None
 
 
-def _refuse_stopped(there: Manifest | None) -> None:
-    if there and there["spec"].get("replicas") == 0:
+def _refuse_stopped(existing: Manifest | None) -> None:
+    if existing and existing["spec"].get("replicas") == 0:
         raise InputError(
-            f"{named(there)} is scaled to 0 replicas, so a new version could not be tested; "
-            f"first run: kubectl scale --replicas=1 deployment/{there['metadata']['name']}"
+            f"{named(existing)} is scaled to 0 replicas, so a new version could not be tested; "
+            f"first run: kubectl scale --replicas=1 deployment/{existing['metadata']['name']}"
         )
 
 

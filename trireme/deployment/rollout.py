@@ -39,11 +39,11 @@ class Rollout:
     def __init__(
         self,
         cluster: Cluster,
-        look: Callable[[], RolloutStatus],
+        status_of: Callable[[], RolloutStatus],
         timeout: float,
         on_state: Callable[[str], None],
     ) -> None:
-        self._cluster, self._look, self._on_state = cluster, look, on_state
+        self._cluster, self._look, self._on_state = cluster, status_of, on_state
         self._timeout, self._limit = timeout, time.monotonic() + timeout
         self._said = ""
         self._since: dict[str, float] = {}
@@ -69,8 +69,8 @@ class Rollout:
             if problem and self._has_lasted(problem):
                 raise NotReady(*describe(self._cluster, problem))
             if time.monotonic() > self._limit:
-                what, lines = describe(self._cluster, problem) if problem else (status.progress, "")
-                raise NotReady(f"it was not ready within {self._timeout:.0f} s: {what}", lines)
+                text, lines = describe(self._cluster, problem) if problem else (status.progress, "")
+                raise NotReady(f"it was not ready within {self._timeout:.0f} s: {text}", lines)
             time.sleep(POLL)
 
     def _has_lasted(self, problem: PodProblem) -> bool:
@@ -90,16 +90,16 @@ _FAILED = ("InvalidSpec", "BlockedByFailedLoad")
 
 def deployment_status(cluster: Cluster, applied: Manifest) -> RolloutStatus:
     """Looks at a Deployment, as ``kubectl rollout status`` does."""
-    there = _present(cluster, applied, "template")
-    status, wanted = there.get("status", {}), there["spec"]["replicas"]
-    if status.get("observedGeneration", 0) < there["metadata"]["generation"]:
+    deployment = _present(cluster, applied, "template")
+    status, replicas = deployment.get("status", {}), deployment["spec"]["replicas"]
+    if status.get("observedGeneration", 0) < deployment["metadata"]["generation"]:
         return RolloutStatus([], "waiting for the cluster to start it")
-    pods = _pods_of(cluster, there)
+    pods = _pods_of(cluster, deployment)
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     old = status.get("replicas", 0) - updated
     ready = sum(map(is_ready, pods))
-    progress = f"{ready} of {wanted} new pods ready" + (f", {old} old" if old > 0 else "")
-    is_done = updated >= wanted and old <= 0 and available >= updated
+    progress = f"{ready} of {replicas} new pods ready" + (f", {old} old" if old > 0 else "")
+    is_done = updated >= replicas and old <= 0 and available >= updated
     return RolloutStatus(pods, progress, is_done, _uncreated(status))
 
 
@@ -110,12 +110,12 @@ def inference_service_status(cluster: Cluster, applied: Manifest) -> RolloutStat
     an object below it: only a pod with the new version's labels is surely a new one.
     https://github.com/kserve/kserve/blob/v0.15.0/pkg/apis/serving/v1beta1/inference_service_status.go
     """
-    there = _present(cluster, applied, "predictor")
-    labels = there["spec"]["predictor"]["labels"] | {
-        "serving.kserve.io/inferenceservice": there["metadata"]["name"]
+    service = _present(cluster, applied, "predictor")
+    labels = service["spec"]["predictor"]["labels"] | {
+        "serving.kserve.io/inferenceservice": service["metadata"]["name"]
     }
     pods = _living(cluster, labels)
-    status = there.get("status", {})
+    status = service.get("status", {})
     ready = _condition(status, "Ready")
     model = status.get("modelStatus", {})
     state = model.get("transitionStatus", "")
@@ -127,25 +127,28 @@ def inference_service_status(cluster: Cluster, applied: Manifest) -> RolloutStat
 
 
 def _present(cluster: Cluster, applied: Manifest, part: str) -> Manifest:
-    there = find(cluster, applied)
-    if there is None:
+    existing = find(cluster, applied)
+    if existing is None:
         raise Superseded(f"{named(applied)} was deleted in the meantime")
-    if there["spec"][part] != applied["spec"][part]:
+    if existing["spec"][part] != applied["spec"][part]:
         raise Superseded(f"{named(applied)} was changed by somebody else in the meantime")
-    return there
+    return existing
 
 
 def _pods_of(cluster: Cluster, deployment: Manifest) -> list[Pod]:
     """Returns the pods of a Deployment's present revision."""
     metadata = deployment["metadata"]
     selector = deployment["spec"]["selector"]["matchLabels"]
-    for one in cluster.each(REPLICA_SETS, cluster.namespace, labelSelector=_selector(selector)):
+    for replica_set in cluster.each(
+        REPLICA_SETS, cluster.namespace, labelSelector=_selector(selector)
+    ):
         revisions = {
-            each["metadata"].get("annotations", {}).get(REVISION) for each in (one, deployment)
+            manifest["metadata"].get("annotations", {}).get(REVISION)
+            for manifest in (replica_set, deployment)
         }
-        if _is_owned_by(one, metadata["uid"]) and len(revisions) == 1:
-            found = _living(cluster, one["spec"]["selector"]["matchLabels"])
-            return [pod for pod in found if _is_owned_by(pod, one["metadata"]["uid"])]
+        if _is_owned_by(replica_set, metadata["uid"]) and len(revisions) == 1:
+            pods = _living(cluster, replica_set["spec"]["selector"]["matchLabels"])
+            return [pod for pod in pods if _is_owned_by(pod, replica_set["metadata"]["uid"])]
     return []
 
 
@@ -158,13 +161,13 @@ def _selector(labels: dict[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def _is_owned_by(thing: dict[str, Any], uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in thing["metadata"].get("ownerReferences") or [])
+def _is_owned_by(owned: dict[str, Any], uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in owned["metadata"].get("ownerReferences") or [])
 
 
 def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     conditions = status.get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind), {})
+    return next((condition for condition in conditions if condition["type"] == kind), {})
 
 
 def _uncreated(status: dict[str, Any]) -> PodProblem | None:

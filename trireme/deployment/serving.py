@@ -191,9 +191,9 @@ def started(
     """Starts the scoring server on a model; afterwards no process of it is left."""
     command, environment = _of_openai(files, port, api) if api else _command(files, port)
     # Not in the model's directory: Python would look for modules there.
-    place = _named(files, api.model) if api else log_file(port).parent
+    directory = _named(files, api.model) if api else log_file(port).parent
     with _log(port) as log:
-        process = supervised(command, GRACE, environment, place)
+        process = supervised(command, GRACE, environment, directory)
         server = Server(process, port, log, show, api)
         try:
             yield server
@@ -210,25 +210,25 @@ def _command(files: Path, port: int) -> tuple[list[str], dict[str, str]]:
     from mlflow.pyfunc import scoring_server
 
     command, environment = scoring_server.get_cmd(str(files), port, HOST)
-    kept = _kept(environment, of_model(files))
-    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], kept
+    env = _kept(environment, of_model(files))
+    return [sys.executable, "-m", *shlex.split(command)[:-1], *APP], env
 
 
 def _kept(environment: Mapping[str, str], packages: str) -> dict[str, str]:
     """Returns the environment of a server, with a folder of the model's packages."""
-    kept = {key: value for key, value in environment.items() if not key.startswith(_WITHHELD)}
-    kept["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    env = {key: value for key, value in environment.items() if not key.startswith(_WITHHELD)}
+    env["MLFLOW_DISABLE_TELEMETRY"] = "true"
     if packages:
-        kept["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, kept.get("PYTHONPATH")]))
-    return kept
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [packages, env.get("PYTHONPATH")]))
+    return env
 
 
 def _named(files: Path, name: str) -> Path:
     """Returns a folder with a language model by its name, which is what requests call it."""
-    place = files.with_name("served")
-    place.mkdir()
-    (place / name).symlink_to(files / MODEL)
-    return place
+    folder = files.with_name("served")
+    folder.mkdir()
+    (folder / name).symlink_to(files / MODEL)
+    return folder
 
 
 def _of_openai(files: Path, port: int, api: OpenAIApi) -> tuple[list[str], dict[str, str]]:
@@ -270,14 +270,14 @@ def _log(port: int) -> Iterator[BinaryIO]:
         yield log
 
 
-def _unusable(port: int, why: str) -> InputError:
-    return InputError(f"--port {port}: {why}; name another")
+def _unusable(port: int, reason: str) -> InputError:
+    return InputError(f"--port {port}: {reason}; name another")
 
 
 def _reason(response: "requests.Response") -> str:
     """Returns the first line of MLflow's reason; a traceback follows it."""
     try:
-        said = str(response.json()["message"])
+        message = str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
-        said = response.text
-    return (said.strip().splitlines() or ["no reason given"])[0]
+        message = response.text
+    return (message.strip().splitlines() or ["no reason given"])[0]

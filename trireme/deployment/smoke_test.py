@@ -69,8 +69,8 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     The first is a request of its own, the others go together: both have to be right.
     """
     model, files, described = downloaded
-    if kept := _kept_answers(files):
-        inputs, outputs = kept
+    if kept_answers := _kept_answers(files):
+        inputs, outputs = kept_answers
         parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
         return [Expected(inputs[part], outputs[part]) for part in parts]
     if "onnx" not in described.flavors:  # it has to answer at all
@@ -89,9 +89,9 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
 def _kept_answers(files: Path) -> tuple[np.ndarray, np.ndarray] | None:
     """Returns what a packaged model was asked and has answered; None where that was not kept."""
     try:
-        with np.load(files / SAMPLE) as kept:
-            if {*kept.files} == {"inputs", "outputs"}:
-                return kept["inputs"], kept["outputs"]
+        with np.load(files / SAMPLE) as arrays:
+            if {*arrays.files} == {"inputs", "outputs"}:
+                return arrays["inputs"], arrays["outputs"]
     except (FileNotFoundError, AttributeError, EOFError, TypeError, ValueError, BadZipFile):
         pass  # a file of that name is the user's own
     return None
@@ -107,13 +107,13 @@ def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
             if outputs.dtype.kind != WORDS:
                 size = max(size, largest(outputs))
             samples += len(inputs)
-    difference, most = float(np.max(differences)), allowed(size)
-    if not difference <= most:  # also when it is not a number
+    difference, limit = float(np.max(differences)), allowed(size)
+    if not difference <= limit:  # also when it is not a number
         raise ServingFailed(
             "the server's outputs differ from the exported file's: largest difference "
-            f"{difference:.3g}, allowed {most:.3g}"
+            f"{difference:.3g}, allowed {limit:.3g}"
         )
-    return Agreement(difference, most, samples)
+    return Agreement(difference, limit, samples)
 
 
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:
@@ -182,14 +182,14 @@ def samples_of(downloaded: DownloadedModel) -> list[np.ndarray]:
     The held-out ones are there where the dataset it was trained on is still in the cache.
     """
     model, files, described = downloaded
-    kept = described.load_input_example(str(files))
-    if not isinstance(kept, np.ndarray):
+    example = described.load_input_example(str(files))
+    if not isinstance(example, np.ndarray):
         return []
     others = _held_out(model)
     # The model may take something else than what is in the dataset, such as channels last.
-    if others is None or (others.dtype, others.shape[1:]) != (kept.dtype, kept.shape[1:]):
-        return [kept]
-    return [kept, others]
+    if others is None or (others.dtype, others.shape[1:]) != (example.dtype, example.shape[1:]):
+        return [example]
+    return [example, others]
 
 
 def _held_out(model: ModelVersion) -> np.ndarray | None:
