@@ -83,16 +83,16 @@ def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def _read(kind: type[A], content: str) -> A:
-    made: A = TypeAdapter(kind).validate_json(content)
-    return made
+    parsed: A = TypeAdapter(kind).validate_json(content)
+    return parsed
 
 
 def _problem(done: "subprocess.CompletedProcess[str]") -> str:
     """Returns what a command has said, as its error for scripts has it, in words."""
     last = done.stderr.strip().split("\n")[-1]
     try:
-        told = json.loads(last)
-        parts = [told["sentence"], *(f"next: {each}" for each in told["next"])]
-        return "\n".join([*parts, *told["last_lines"]])
+        problem = json.loads(last)
+        parts = [problem["sentence"], *(f"next: {command}" for command in problem["next"])]
+        return "\n".join([*parts, *problem["last_lines"]])
     except (ValueError, LookupError, TypeError):
         return last or f"it ended with status {done.returncode} and said nothing"

@@ -29,50 +29,50 @@ def start_run(words: Sequence[str], confirm: str) -> Proposal:
         return _done(f"run {run.name} is started and goes on by itself", run=run)
     plan = answer(RunPlan, ("plan", *words))
     if plan.failed:
-        failed = [each.sentence for each in plan.findings if each.verdict == "failed"]
+        failed = [finding.sentence for finding in plan.findings if finding.verdict == "failed"]
         raise CommandFailed("\n".join(["it cannot run:", *failed]))
     return _proposal(command, f"a run of {plan.pipeline} on {plan.place} would start", plan=plan)
 
 
-def cancel_run(run: str, where: Sequence[str], confirm: str) -> Proposal:
+def cancel_run(run: str, target: Sequence[str], confirm: str) -> Proposal:
     """Shows a run that would be cancelled, or cancels it."""
-    now = answer(RunStatus, ("status", run, *where))
-    command = ("cancel", _key(now), *where)
+    now = answer(RunStatus, ("status", run, *target))
+    command = ("cancel", _key(now), *target)
     if now.has_ended:
         raise CommandFailed(f"run {now.name} has ended already: {now.state}")
     if _is_confirmed(command, confirm):
-        said = text(command)
-        return _done(said, run=answer(RunStatus, ("status", _key(now), *where)))
-    what = f"run {now.name} would be stopped, which has run for {now.seconds:.0f} s; files stay"
-    return _proposal(command, what, run=now)
+        message = text(command)
+        return _done(message, run=answer(RunStatus, ("status", _key(now), *target)))
+    effect = f"run {now.name} would be stopped, which has run for {now.seconds:.0f} s; files stay"
+    return _proposal(command, effect, run=now)
 
 
-def resume_run(run: str, where: Sequence[str], confirm: str) -> Proposal:
+def resume_run(run: str, target: Sequence[str], confirm: str) -> Proposal:
     """Shows a run that would be resumed, or has it go on."""
-    now = answer(RunStatus, ("status", run, *where))
-    command = ("resume", _key(now), *where)
+    now = answer(RunStatus, ("status", run, *target))
+    command = ("resume", _key(now), *target)
     if not now.has_ended or now.state == "FINISHED":
         raise CommandFailed(f"run {now.name} is {now.state}; only one that failed can be resumed")
     if _is_confirmed(command, confirm):
         start(command)
-        after = answer(RunStatus, ("status", _key(now), *where))
+        after = answer(RunStatus, ("status", _key(now), *target))
         return _done(f"run {now.name} is resumed; it is {after.state}", run=after)
     done = [step.name for step in now.steps if step.state == "FINISHED"]
-    what = f"run {now.name} would go on, without what is done: {', '.join(done) or 'nothing'}"
-    return _proposal(command, what, run=now)
+    effect = f"run {now.name} would go on, without what is done: {', '.join(done) or 'nothing'}"
+    return _proposal(command, effect, run=now)
 
 
-def cancel_job(job: str, where: Sequence[str], confirm: str) -> Proposal:
+def cancel_job(job: str, target: Sequence[str], confirm: str) -> Proposal:
     """Shows a job that would be cancelled, or cancels it."""
-    now = answer(JobStatus, ("job", "status", job, *where))
-    command = ("job", "cancel", job, *where)
+    now = answer(JobStatus, ("job", "status", job, *target))
+    command = ("job", "cancel", job, *target)
     if now.has_ended:
         raise CommandFailed(f"job {job} has {now.state} already")
     if _is_confirmed(command, confirm):
-        said = text(command)
-        return _done(said, job=answer(JobStatus, ("job", "status", job, *where)))
-    what = f"job {job} would be stopped, which has run for {now.seconds:.0f} s; its record stays"
-    return _proposal(command, what, job=now)
+        message = text(command)
+        return _done(message, job=answer(JobStatus, ("job", "status", job, *target)))
+    effect = f"job {job} would be stopped, which has run for {now.seconds:.0f} s; its record stays"
+    return _proposal(command, effect, job=now)
 
 
 def _key(run: RunStatus) -> str:
@@ -93,7 +93,7 @@ def _is_confirmed(command: tuple[str, ...], confirm: str) -> bool:
 
 def _proposal(
     command: tuple[str, ...],
-    what: str,
+    effect: str,
     *,
     plan: RunPlan | None = None,
     run: RunStatus | None = None,
@@ -103,8 +103,8 @@ def _proposal(
     _proposed[token] = command
     for oldest in list(_proposed)[:-MOST]:
         _proposed.pop(oldest, None)
-    return Proposal(what=what, done=False, confirm=token, plan=plan, run=run, job=job)
+    return Proposal(what=effect, done=False, confirm=token, plan=plan, run=run, job=job)
 
 
-def _done(what: str, *, run: RunStatus | None = None, job: JobStatus | None = None) -> Proposal:
-    return Proposal(what=what, done=True, confirm="", plan=None, run=run, job=job)
+def _done(effect: str, *, run: RunStatus | None = None, job: JobStatus | None = None) -> Proposal:
+    return Proposal(what=effect, done=True, confirm="", plan=None, run=run, job=job)

@@ -63,17 +63,17 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 def server(allow_changes: bool) -> MCPServer[Any]:
     """Returns the server; tools that change something are there only if that is allowed."""
-    made: MCPServer[Any] = MCPServer(
+    mcp_server: MCPServer[Any] = MCPServer(
         "trireme",
         instructions=INSTRUCTIONS,
         version=version(extras.DISTRIBUTION),
         log_level="WARNING",
     )
     for tool in READING:
-        made.add_tool(tool, annotations=READS)
+        mcp_server.add_tool(tool, annotations=READS)
     for tool in CHANGING if allow_changes else ():
-        made.add_tool(tool, annotations=CHANGES)
-    return made
+        mcp_server.add_tool(tool, annotations=CHANGES)
+    return mcp_server
 
 
 def explain(
@@ -108,8 +108,10 @@ def run_logs(
 ) -> Lines:
     """The last lines that the steps of a run have printed."""
     words = ("logs", run, *_at(target, namespace), *([f"--step={step}"] if step else []))
-    found = _or_error(lambda: calling.lines(StepLine, words))
-    return _last([f"[{each.step}] {_of_replica(each.replica, each.line)}" for each in found], last)
+    printed = _or_error(lambda: calling.lines(StepLine, words))
+    return _last(
+        [f"[{line.step}] {_of_replica(line.replica, line.line)}" for line in printed], last
+    )
 
 
 def compare_runs(
@@ -157,8 +159,8 @@ def job_logs(
 ) -> Lines:
     """The last lines that the replicas of a job have printed."""
     words = ("job", "logs", job, *_where(namespace), *([f"--replica={replica}"] if replica else []))
-    found = _or_error(lambda: calling.lines(ReplicaLine, words))
-    return _last([_of_replica(each.replica, each.line) for each in found], last)
+    printed = _or_error(lambda: calling.lines(ReplicaLine, words))
+    return _last([_of_replica(line.replica, line.line) for line in printed], last)
 
 
 def list_models(

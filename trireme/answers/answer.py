@@ -36,6 +36,6 @@ def moment_if_known(seconds: float | None) -> datetime | None:
     return moment(seconds) if seconds else None
 
 
-def amounts(known: Mapping[str, Decimal]) -> dict[str, float]:
+def amounts(resources: Mapping[str, Decimal]) -> dict[str, float]:
     """Returns amounts of resources as answers have them: CPUs, bytes, devices."""
-    return {name: float(amount) for name, amount in known.items()}
+    return {name: float(amount) for name, amount in resources.items()}

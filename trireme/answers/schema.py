@@ -45,13 +45,13 @@ ANSWERS: tuple[type[Part], ...] = (
 def schema() -> dict[str, Any]:
     """Returns the schema of everything that ``-o json`` writes: each answer is one of its kinds."""
     answers: Any = Union[ANSWERS]  # noqa: UP007 - of a tuple
-    made = TypeAdapter(answers).json_schema(mode="serialization")
-    _in_lines(made)
+    document = TypeAdapter(answers).json_schema(mode="serialization")
+    _in_lines(document)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Answers of trireme, version 1",
-        "anyOf": made.pop("anyOf"),
-        **made,
+        "anyOf": document.pop("anyOf"),
+        **document,
     }
 
 

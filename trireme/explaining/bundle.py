@@ -47,7 +47,7 @@ def check(file: Path) -> None:
 
 
 def write(
-    told: Explanation,
+    explanation: Explanation,
     file: Path,
     logs: Callable[[OnLine], None],
     files: Mapping[str, Path],
@@ -62,27 +62,28 @@ def write(
         manifests: Manifests of training jobs, likewise.
         parameters: Those of the run.
     """
-    hidden = _spellings({secret for given in (parameters, manifests) for secret in _secrets(given)})
-    last_lines = without_secrets("\n".join(told.last_lines), hidden).splitlines()  # keys have many
-    values = json.loads(writing.in_a_line(replace(told, last_lines=last_lines)))
-    told = TypeAdapter(Explanation).validate_python(_each_without_secrets(values, hidden))
+    hidden = _spellings({secret for part in (parameters, manifests) for secret in _secrets(part)})
+    # Keys have many lines.
+    last_lines = without_secrets("\n".join(explanation.last_lines), hidden).splitlines()
+    values = json.loads(writing.in_a_line(replace(explanation, last_lines=last_lines)))
+    explanation = TypeAdapter(Explanation).validate_python(_each_without_secrets(values, hidden))
     texts = {
-        "explanation.txt": "\n".join(words.lines(told)),
-        "explanation.json": writing.as_json(told),
+        "explanation.txt": "\n".join(words.lines(explanation)),
+        "explanation.json": writing.as_json(explanation),
         "versions.txt": "\n".join(_versions()),
     }
     for name, manifest in manifests.items():
         texts[name] = yaml.safe_dump(_each_without_secrets(manifest, hidden), sort_keys=False)
-    kept: dict[str, deque[str]] = {}
+    tails: dict[str, deque[str]] = {}
 
     def keep(name: str, lines: str) -> None:
-        kept.setdefault(name, deque(maxlen=LINES)).extend(lines.split("\n"))
+        tails.setdefault(name, deque(maxlen=LINES)).extend(lines.split("\n"))
 
     try:
         logs(keep)
     except TriremeError as error:
-        kept["unknown"] = deque([str(error)])
-    raw = {f"logs/{as_file_name(name, 'log')}.log": "\n".join(kept[name]) for name in kept}
+        tails["unknown"] = deque([str(error)])
+    raw = {f"logs/{as_file_name(name, 'log')}.log": "\n".join(tails[name]) for name in tails}
     raw |= {
         name: path.read_text(errors="replace") for name, path in files.items() if path.is_file()
     }
@@ -115,9 +116,9 @@ def _each_without_secrets(value: Any, hidden: Iterable[str]) -> Any:
     if isinstance(value, str):
         return without_secrets(value, hidden)
     if isinstance(value, list):
-        return [_each_without_secrets(one, hidden) for one in value]
+        return [_each_without_secrets(item, hidden) for item in value]
     if isinstance(value, Mapping):
-        return {name: _each_without_secrets(one, hidden) for name, one in value.items()}
+        return {name: _each_without_secrets(member, hidden) for name, member in value.items()}
     return value
 
 
@@ -129,22 +130,22 @@ def _withheld(match: re.Match[str]) -> str:
     return f"{match['name']}{match['between']}{quote or match['open']}***{quote}"
 
 
-def _secrets(given: Any, name: str = "") -> Iterator[str]:
+def _secrets(content: Any, name: str = "") -> Iterator[str]:
     """Yields the secret values of parameters, or of a manifest."""
-    if isinstance(given, str) and len(given) >= SHORTEST and is_secret(name, given):
-        yield given
-    value = arguments.parsed(given)
+    if isinstance(content, str) and len(content) >= SHORTEST and is_secret(name, content):
+        yield content
+    value = arguments.parsed(content)
     if isinstance(value, Mapping):
         if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
             yield from _secrets(value["value"], value["name"])  # as Kubernetes has variables
-        for key, one in value.items():
-            yield from _secrets(one, str(key))
+        for key, member in value.items():
+            yield from _secrets(member, str(key))
     elif isinstance(value, list):
-        texts = [one for one in value if isinstance(one, str)]
+        texts = [item for item in value if isinstance(item, str)]
         yield from (secret for secret in arguments.secrets(texts) if len(secret) >= SHORTEST)
-        for one in value:
-            if not isinstance(one, str):
-                yield from _secrets(one)
+        for item in value:
+            if not isinstance(item, str):
+                yield from _secrets(item)
 
 
 def _spellings(secrets: Iterable[str]) -> list[str]:
@@ -164,4 +165,4 @@ def _spellings(secrets: Iterable[str]) -> list[str]:
 
 
 def _versions() -> list[str]:
-    return sorted({f"{one.metadata['Name']}=={one.version}" for one in distributions()})
+    return sorted({f"{package.metadata['Name']}=={package.version}" for package in distributions()})

@@ -148,22 +148,22 @@ def cause(
         lines: What its replica has printed last, each with or without its name.
         status: The exit status of the command; 2 where the input is at fault.
     """
-    printed = [match["line"] if (match := _OF_A_REPLICA.match(each)) else each for each in lines]
+    printed = [match["line"] if (match := _OF_A_REPLICA.match(line)) else line for line in lines]
     raised = exception(printed)
     rule = _rule(sentence, printed, raised, status)
-    named, exited = _REPLICA.search(sentence), _STATUS.search(sentence)
-    who = next((match["name"] for each in lines if (match := _OF_A_REPLICA.match(each))), "")
-    found = Cause(
+    replica_match, exited = _REPLICA.search(sentence), _STATUS.search(sentence)
+    printer = next((match["name"] for line in lines if (match := _OF_A_REPLICA.match(line))), "")
+    result = Cause(
         kind=rule.kind,
         lies_with=rule.lies_with,
         sentence=without_values(sentence),
         step=step,
-        replica=named["name"] if named else replica or who,
+        replica=replica_match["name"] if replica_match else replica or printer,
         exit_status=int(exited["status"]) if exited else None,
         exception=raised,
         place=_place(printed) if raised else "",
     )
-    return found, rule
+    return result, rule
 
 
 def _rule(sentence: str, lines: Sequence[str], raised: str, status: int) -> Rule:

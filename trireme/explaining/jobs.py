@@ -35,20 +35,20 @@ def here(home: Path, name: str) -> Explanation:
     """Returns what is known of a job of this machine."""
     from trireme.runner.local import answers, jobs
 
-    told, directory = answers.job_status(home, name), Path(home / name)
-    found = StepPicture(name)
-    of_workspace.describe_training(found, directory / "logs", directory / of_workspace.JOB)
-    failed = [each for each, life in found.replicas.items() if life.failures]
+    status, directory = answers.job_status(home, name), Path(home / name)
+    picture = StepPicture(name)
+    of_workspace.describe_training(picture, directory / "logs", directory / of_workspace.JOB)
+    failed = [replica for replica, life in picture.replicas.items() if life.failures]
 
     def lines(replica: str) -> Sequence[str]:
         return _tail(jobs, home, name, replica)
 
-    explained = _explained(told, f"job logs {shlex.quote(name)} --local", failed, lines)
+    explained = _explained(status, f"job logs {shlex.quote(name)} --local", failed, lines)
     return replace(
         explained,
         where="local",
-        evidence=[*explained.evidence, *training.evidence(found)],
-        tried=training.tried(found.replicas),
+        evidence=[*explained.evidence, *training.evidence(picture)],
+        tried=training.tried(picture.replicas),
     )
 
 
@@ -56,80 +56,92 @@ def there(cluster: Cluster, name: str) -> Explanation:
     """Returns what is known of a job on a cluster."""
     from trireme.runner.cluster import answers, jobs
 
-    told = answers.job_status(cluster, name)
-    failed = [each.name for each in told.replicas if each.state == "failed" or each.restarts]
+    status = answers.job_status(cluster, name)
+    failed = [
+        replica.name for replica in status.replicas if replica.state == "failed" or replica.restarts
+    ]
 
     def lines(replica: str) -> Sequence[str]:
         return _tail(jobs, cluster, name, replica)
 
     command = f"job logs {shlex.quote(name)} --namespace {cluster.namespace}"
-    explained = _explained(told, command, failed, lines)
-    return replace(explained, evidence=[*explained.evidence, *of_cluster(told)])
+    explained = _explained(status, command, failed, lines)
+    return replace(explained, evidence=[*explained.evidence, *of_cluster(status)])
 
 
-def bundle_here(told: Explanation, home: Path, file: Path) -> None:
+def bundle_here(explanation: Explanation, home: Path, file: Path) -> None:
     """Writes the bundle of a job of this machine."""
     from trireme.explaining import bundle
     from trireme.runner.local import jobs
 
-    folder = home / told.name
-    logs = partial(jobs.logs, home, told.name, False, "")
+    folder = home / explanation.name
+    logs = partial(jobs.logs, home, explanation.name, False, "")
     files = {f"logs/{name}": folder / "logs" / name for name in (timeline.NAME, preflight.NAME)}
     manifests = {of_workspace.JOB: of_workspace.manifest(folder / of_workspace.JOB)}
-    bundle.write(told, file, logs, files, manifests, {})
+    bundle.write(explanation, file, logs, files, manifests, {})
 
 
-def bundle_there(told: Explanation, cluster: Cluster, file: Path) -> None:
+def bundle_there(explanation: Explanation, cluster: Cluster, file: Path) -> None:
     """Writes the bundle of a job on a cluster."""
     from trireme.explaining import bundle
     from trireme.runner.cluster import jobs
 
     def logs(on_line: bundle.OnLine) -> None:
-        jobs.logs(cluster, told.name, follow=False, replica="", on_line=on_line)
+        jobs.logs(cluster, explanation.name, follow=False, replica="", on_line=on_line)
 
-    manifests = {of_workspace.JOB: jobs.find(cluster, told.name)}
-    bundle.write(told, file, logs, {}, manifests, {})
+    manifests = {of_workspace.JOB: jobs.find(cluster, explanation.name)}
+    bundle.write(explanation, file, logs, {}, manifests, {})
 
 
-def of_cluster(told: JobStatus) -> list[Evidence]:
+def of_cluster(status: JobStatus) -> list[Evidence]:
     """Returns what a cluster says of a job: its conditions, where its replicas are, its Events."""
     conditions = [
-        Evidence(what="condition", about=each.type, sentence=joined(each.reason, each.message))
-        for each in told.conditions
-        if each.status == "True"
+        Evidence(
+            what="condition",
+            about=condition.type,
+            sentence=joined(condition.reason, condition.message),
+        )
+        for condition in status.conditions
+        if condition.status == "True"
     ]
     nodes = [
-        Evidence(what="node", about=each.name, sentence=_place(each))
-        for each in told.replicas
-        if each.node
+        Evidence(what="node", about=replica.name, sentence=_place(replica))
+        for replica in status.replicas
+        if replica.node
     ]
     events = [
-        Evidence(what="event", about=each.reason, sentence=f"{each.message} ({each.time})")
-        for each in told.events
+        Evidence(what="event", about=event.reason, sentence=f"{event.message} ({event.time})")
+        for event in status.events
     ]
     return [*conditions, *nodes, *events]
 
 
-def waits(told: JobStatus) -> list[Wait]:
+def waits(status: JobStatus) -> list[Wait]:
     """Returns what a job that has not ended waits for."""
-    if told.has_ended:
+    if status.has_ended:
         return []
-    found = [Wait(what="", reason=told.reason)] if told.reason else []
-    own = [each for each in told.replicas if each.reason and each.reason not in told.reason]
-    return found + [Wait(what=each.name, reason=each.reason) for each in own]
+    reasons = [Wait(what="", reason=status.reason)] if status.reason else []
+    waiting = [
+        replica
+        for replica in status.replicas
+        if replica.reason and replica.reason not in status.reason
+    ]
+    return reasons + [Wait(what=replica.name, reason=replica.reason) for replica in waiting]
 
 
-def _explained(told: JobStatus, logs: str, failed: Sequence[str], lines: Lines) -> Explanation:
+def _explained(status: JobStatus, logs: str, failed: Sequence[str], lines: Lines) -> Explanation:
     printed: list[str] = []
     cause, remedies, notes = None, [], []
-    if told.state in FAILED:
+    if status.state in FAILED:
         try:
-            culprit, printed = _culprit(told, failed, lines)
+            culprit, printed = _culprit(status, failed, lines)
         except TriremeError as error:
             culprit = ""
             notes.append(f"the replicas' logs: {first_line(error)}")
-        own = next((each.reason for each in told.replicas if each.name == culprit), "")
-        sentence = f"replica {culprit} {own}" if own else told.reason
+        reason = next(
+            (replica.reason for replica in status.replicas if replica.name == culprit), ""
+        )
+        sentence = f"replica {culprit} {reason}" if reason else status.reason
         cause, rule = causes.cause(sentence, printed, replica=culprit)
         remedies.append(Remedy(what=rule.remedy, command=""))
         if rule.goes_on:
@@ -138,15 +150,15 @@ def _explained(told: JobStatus, logs: str, failed: Sequence[str], lines: Lines) 
     remedies.append(Remedy(what="Its logs", command=f"trireme {logs}{replica}"))
     return Explanation(
         of="job",
-        name=told.name,
-        where=told.namespace,
-        state=told.state,
-        has_ended=told.has_ended,
-        created=told.created,
-        seconds=told.seconds,
-        summary=_summary(told, cause.sentence if cause else told.reason),
-        progress=told.progress,
-        waits=waits(told),
+        name=status.name,
+        where=status.namespace,
+        state=status.state,
+        has_ended=status.has_ended,
+        created=status.created,
+        seconds=status.seconds,
+        summary=_summary(status, cause.sentence if cause else status.reason),
+        progress=status.progress,
+        waits=waits(status),
         cause=cause,
         evidence=[],
         last_lines=list(printed),
@@ -157,17 +169,17 @@ def _explained(told: JobStatus, logs: str, failed: Sequence[str], lines: Lines) 
     )
 
 
-def _summary(told: JobStatus, why: str) -> str:
-    begun = f"{told.job_kind} {told.name} is {told.state}, after {told.seconds:.0f} s"
-    return f"{begun}: {why}" if why else begun
+def _summary(status: JobStatus, reason: str) -> str:
+    summary = f"{status.job_kind} {status.name} is {status.state}, after {status.seconds:.0f} s"
+    return f"{summary}: {reason}" if reason else summary
 
 
-def _culprit(told: JobStatus, failed: Sequence[str], lines: Lines) -> tuple[str, list[str]]:
+def _culprit(status: JobStatus, failed: Sequence[str], lines: Lines) -> tuple[str, list[str]]:
     """Returns the replica that is to blame, rather one that no other has dragged down."""
-    names = [*failed, *(each.name for each in told.replicas if each.name not in failed)]
-    named = [name for name in names if f"replica {name} " in f"{told.reason} "]
+    names = [*failed, *(replica.name for replica in status.replicas if replica.name not in failed)]
+    suspects = [name for name in names if f"replica {name} " in f"{status.reason} "]
     last: dict[str, Sequence[str]] = {}
-    for name in named or failed or names[:1]:
+    for name in suspects or failed or names[:1]:
         last[name] = lines(name)
         if not failed_replica.is_peer_loss(last[name]):
             break
@@ -181,11 +193,11 @@ def _place(replica: ReplicaStatus) -> str:
     return f"{replica.state} on {replica.node}, pod {replica.pod}{restarts}"
 
 
-def _tail(jobs: Any, place: Any, name: str, replica: str) -> Sequence[str]:
-    kept: deque[str] = deque(maxlen=failed_replica.KEPT)
+def _tail(jobs: Any, source: Any, name: str, replica: str) -> Sequence[str]:
+    tail: deque[str] = deque(maxlen=failed_replica.KEPT)
 
     def keep(of: str, several: str) -> None:
-        kept.extend(several.split("\n"))
+        tail.extend(several.split("\n"))
 
-    jobs.logs(place, name, follow=False, replica=replica, on_line=keep)
-    return kept
+    jobs.logs(source, name, follow=False, replica=replica, on_line=keep)
+    return tail

@@ -24,7 +24,7 @@ def tried(lives: Mapping[str, Life]) -> list[Tried]:
         for span in life.spans
         if span.state == RUNNING
     ]
-    return sorted(every, key=lambda each: each.began)[-SHOWN:]
+    return sorted(every, key=lambda start: start.began)[-SHOWN:]
 
 
 def evidence(step: StepPicture) -> list[Evidence]:
@@ -32,14 +32,15 @@ def evidence(step: StepPicture) -> list[Evidence]:
 
     What they used is not known of those that run.
     """
-    found = []
+    items = []
     for name, life in step.replicas.items():
-        asked = step.requested.get(name.rpartition("-")[0], {}).get("memory")
+        requested = step.requested.get(name.rpartition("-")[0], {}).get("memory")
         if life.peak_memory is not None:
-            of = f" of {in_words(int(asked))} that it asked for" if asked else ""
+            of = f" of {in_words(int(requested))} that it asked for" if requested else ""
             sentence = f"had at most {in_words(life.peak_memory)}{of}"
-            found.append(Evidence(what="memory", about=name, sentence=sentence))
+            items.append(Evidence(what="memory", about=name, sentence=sentence))
     problems = step.preflight.get("problems", [])
-    return found + [
-        Evidence(what="preflight", about="", sentence=str(each["sentence"])) for each in problems
+    return items + [
+        Evidence(what="preflight", about="", sentence=str(problem["sentence"]))
+        for problem in problems
     ]

@@ -7,13 +7,13 @@ from trireme.plain import in_a_line, plain
 from trireme.terminal.tables import lines as table
 
 
-def lines(told: Explanation) -> Iterator[str]:
+def lines(answer: Explanation) -> Iterator[str]:
     """Yields one page."""
-    yield in_a_line(told.summary)
-    if told.progress:
-        yield f"progress: {in_a_line(told.progress.words)}"
-    yield from _part("Waits for", [_about(each.what, each.reason) for each in told.waits])
-    if cause := told.cause:
+    yield in_a_line(answer.summary)
+    if answer.progress:
+        yield f"progress: {in_a_line(answer.progress.words)}"
+    yield from _part("Waits for", [_about(wait.what, wait.reason) for wait in answer.waits])
+    if cause := answer.cause:
         facts = {
             "Kind": f"{cause.kind}; it lies with: {cause.lies_with}",
             "Step": cause.step,
@@ -22,28 +22,30 @@ def lines(told: Explanation) -> Iterator[str]:
             "Raised": cause.exception,
             "At": cause.place,
         }
-        shown = [f"{name:<11} {in_a_line(value)}" for name, value in facts.items() if value]
-        yield from _part("Cause", shown)
-    evidence = [f"{each.what}: {_about(each.about, each.sentence)}" for each in told.evidence]
+        cause_lines = [f"{name:<11} {in_a_line(value)}" for name, value in facts.items() if value]
+        yield from _part("Cause", cause_lines)
+    evidence = [f"{item.what}: {_about(item.about, item.sentence)}" for item in answer.evidence]
     yield from _part("Evidence", evidence)
-    yield from _part("Last lines", list(map(plain, told.last_lines)))
-    rows = [[each.what, f"{each.began:%d %b %H:%M:%S}", _took(each)] for each in told.tried]
+    yield from _part("Last lines", list(map(plain, answer.last_lines)))
+    rows = [[start.what, f"{start.began:%d %b %H:%M:%S}", _took(start)] for start in answer.tried]
     yield from _part("Tried", table(["WHAT", "BEGAN (UTC)", "RESULT"], rows))
-    yield from _part("Advice", list(map(in_a_line, told.advice)))
-    remedies = [f"{each.what}{': ' if each.command else ''}{each.command}" for each in told.next]
+    yield from _part("Advice", list(map(in_a_line, answer.advice)))
+    remedies = [
+        f"{remedy.what}{': ' if remedy.command else ''}{remedy.command}" for remedy in answer.next
+    ]
     yield from _part("Next", remedies)
-    yield from _part("Not known", list(map(in_a_line, told.notes)))
+    yield from _part("Not known", list(map(in_a_line, answer.notes)))
 
 
-def _part(title: str, shown: list[str]) -> Iterator[str]:
-    if shown:
+def _part(title: str, page_lines: list[str]) -> Iterator[str]:
+    if page_lines:
         yield ""
         yield title
-        yield from (f"  {line}" for line in shown)
+        yield from (f"  {line}" for line in page_lines)
 
 
-def _about(what: str, said: str) -> str:
-    return in_a_line(f"{what}: {said}" if what else said)
+def _about(subject: str, sentence: str) -> str:
+    return in_a_line(f"{subject}: {sentence}" if subject else sentence)
 
 
 def _took(tried: Tried) -> str:

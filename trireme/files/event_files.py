@@ -35,12 +35,12 @@ def found(
     """
     files: dict[Path, Path] = {}
     for directory in directories:
-        for place, folders, names in os.walk(directory):
+        for root, folders, names in os.walk(directory):
             hidden = {name for name in folders if name.startswith(".")}
-            left_out = {name for name in folders if Path(place, name) in without}
+            left_out = {name for name in folders if Path(root, name) in without}
             folders[:] = sorted({*folders} - hidden - left_out)
             for name in names:
-                file = Path(place, name)
+                file = Path(root, name)
                 if (
                     name.startswith(_BEGINNING)
                     and file.is_file()
@@ -58,10 +58,10 @@ def link(
 ) -> None:
     """Puts links to the event files in directories into a folder, where they are not there yet."""
     for path, file in found(directories, since, without).items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.is_symlink():
-            place.symlink_to(file)
+        link_file = folder / path
+        link_file.parent.mkdir(parents=True, exist_ok=True)
+        if not link_file.is_symlink():
+            link_file.symlink_to(file)
 
 
 def _begun(file: Path) -> float:
@@ -71,15 +71,15 @@ def _begun(file: Path) -> float:
 
 def main() -> None:
     """Writes what has been asked for."""
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     directories = [os.environ[name] for name in VARIABLES if os.environ.get(name)]
-    for path, file in found(directories, asked["since"]).items():
+    for path, file in found(directories, request["since"]).items():
         with file.open("rb") as stream:
-            stream.seek(start := asked["sizes"].get(str(path), 0))
+            stream.seek(start := request["sizes"].get(str(path), 0))
             more = stream.read()
         if more:
-            said = {"file": str(path), "start": start, "size": len(more)}
-            sys.stdout.buffer.write(json.dumps(said).encode() + b"\n" + more)
+            header = {"file": str(path), "start": start, "size": len(more)}
+            sys.stdout.buffer.write(json.dumps(header).encode() + b"\n" + more)
 
 
 if __name__ == "__main__":

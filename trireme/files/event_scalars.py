@@ -30,14 +30,14 @@ def read(files: Mapping[Path, Path]) -> Scalars:
 
     Where TensorBoard cannot read them there are none.
     """
-    asked = json.dumps({str(path): str(file) for path, file in files.items()})
+    request = json.dumps({str(path): str(file) for path, file in files.items()})
     command = [sys.executable, "-m", __name__]
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=LIMIT)
-        found: Scalars = json.loads(done.stdout.rpartition("\n")[2])
+        done = subprocess.run(command, input=request, capture_output=True, text=True, timeout=LIMIT)
+        scalars: Scalars = json.loads(done.stdout.rpartition("\n")[2])
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return {}
-    return found
+    return scalars
 
 
 def _all(files: Mapping[str, str]) -> Scalars:
@@ -49,24 +49,24 @@ def _all(files: Mapping[str, str]) -> Scalars:
 
     folders = {PurePosixPath(path).parent.as_posix() for path in files}
     above = os.path.commonpath(folders) if folders else ""
-    found: dict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
+    points_by_name: dict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
     for path, file in sorted(files.items()):
         # Those of one folder go on from each other; those of several tell different things.
-        place = PurePosixPath(path).parent.relative_to(above)
+        folder = PurePosixPath(path).parent.relative_to(above)
         try:
             for event in EventFileLoader(file).Load():
                 for value in event.summary.value:
                     if value.metadata.plugin_data.plugin_name != "scalars":
                         continue
-                    name = str(place / value.tag.lstrip("/"))
+                    name = str(folder / value.tag.lstrip("/"))
                     number = float(tensor_util.make_ndarray(value.tensor).item())
-                    if name in found or len(found) < NAMES:
-                        found[name][event.step] = (number, int(event.wall_time * 1000))
+                    if name in points_by_name or len(points_by_name) < NAMES:
+                        points_by_name[name][event.step] = (number, int(event.wall_time * 1000))
         except (DecodeError, ValueError, TypeError, OverflowError):
             continue  # what comes after is damaged
     return {
         name: _some([(step, *point) for step, point in sorted(points.items())])
-        for name, points in found.items()
+        for name, points in points_by_name.items()
     }
 
 

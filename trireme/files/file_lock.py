@@ -64,8 +64,8 @@ class FileLock:
 def is_held(file: Path) -> bool:
     """Tells whether a process, this one included, has a lock."""
     try:
-        with file.open("rb") as asked:
-            _lock(asked, fcntl.LOCK_SH)  # so that two may ask at once
+        with file.open("rb") as stream:
+            _lock(stream, fcntl.LOCK_SH)  # so that two may ask at once
     except FileNotFoundError:
         return False
     except BlockingIOError:

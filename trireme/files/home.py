@@ -11,12 +11,12 @@ TRACKER = "TRIREME_TRACKER"
 
 def home() -> Path:
     """Returns Trireme's data directory: TRIREME_HOME, by default ``~/.trireme``."""
-    given = os.environ.get("TRIREME_HOME") or "~/.trireme"
+    path = os.environ.get("TRIREME_HOME") or "~/.trireme"
     try:
-        directory = Path(given).expanduser().absolute()
+        directory = Path(path).expanduser().absolute()
     except RuntimeError:  # there is no such user, or none that this process runs as
         raise InputError(
-            f"TRIREME_HOME {given}: there is no such home directory; it can be an absolute path"
+            f"TRIREME_HOME {path}: there is no such home directory; it can be an absolute path"
         ) from None
     if set("?%") & set(str(directory)):
         raise InputError(f"TRIREME_HOME {directory}: cannot hold ? or %, which SQLite's URLs use")

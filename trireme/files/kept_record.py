@@ -53,9 +53,9 @@ def readable(folders: Iterable[Path], read_one: Callable[[Path], Found | None]) 
     """Yields what can be read in folders, and says which cannot."""
     for folder in folders:
         try:
-            found = read_one(folder)
+            record = read_one(folder)
         except InputError as error:
             say(f"warning: {error}")
             continue
-        if found is not None:
-            yield found
+        if record is not None:
+            yield record

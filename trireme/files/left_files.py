@@ -29,7 +29,7 @@ class _Size(NamedTuple):
 _UNKNOWN = _Size(0, 0)
 
 
-def tidy(folder: Path, called: str) -> str:
+def tidy(folder: Path, label: str) -> str:
     """Removes, and says so, what would be read elsewhere, or without end, when the folder is kept.
 
     That are links that leave the folder or lead to one that they are in, devices, FIFOs and
@@ -46,21 +46,21 @@ def tidy(folder: Path, called: str) -> str:
             make the folder too deep or too large.
     """
     if folder.is_symlink() or not folder.is_dir():
-        raise StepFailed(f"{called} is no folder any more")
-    whole = folder.resolve()
-    left = _Left(whole, called)
+        raise StepFailed(f"{label} is no folder any more")
+    resolved = folder.resolve()
+    left = _Left(resolved, label)
     try:
-        left.measure(whole)
+        left.measure(resolved)
     except OSError as error:
-        within = os.path.relpath(error.filename or whole, whole)
-        raise StepFailed(f"{called}: {within!r} cannot be read: {error.strerror}") from None
+        within = os.path.relpath(error.filename or resolved, resolved)
+        raise StepFailed(f"{label}: {within!r} cannot be read: {error.strerror}") from None
     if not left.removed:
         return ""
-    for what in left.removed:
-        say(f"warning: {called}: {what} is not kept", sys.stdout)
+    for removed in left.removed:
+        say(f"warning: {label}: {removed} is not kept", sys.stdout)
     more = len(left.removed) - NAMED
-    named = ", ".join(left.removed[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    return f"not kept of {called}: {named}"
+    names = ", ".join(left.removed[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"not kept of {label}: {names}"
 
 
 class _Left:
@@ -79,8 +79,8 @@ class _Left:
         files, depth = 1, 1
         for item in os.scandir(folder):
             path = Path(item.path)
-            if what := self._unwanted(path):
-                self._remove(path, what)
+            if unwanted := self._unwanted(path):
+                self._remove(path, unwanted)
                 continue
             path = _target(path) if path.is_symlink() else path
             if not path.is_dir():
@@ -119,14 +119,14 @@ class _Left:
             return f"the link {within!r} to a folder that it is in"
         return ""
 
-    def _remove(self, path: Path, what: str) -> None:
+    def _remove(self, path: Path, unwanted: str) -> None:
         try:
             path.unlink()
         except OSError as error:  # another user's folder
             raise StepFailed(
-                f"{self.called} holds {what}, and it cannot be removed: {error.strerror}"
+                f"{self.called} holds {unwanted}, and it cannot be removed: {error.strerror}"
             ) from None
-        self.removed.append(what)
+        self.removed.append(unwanted)
 
 
 def _target(link: Path) -> Path:
