@@ -36,10 +36,10 @@ def of_workflow(status: Mapping[str, Any], created: float) -> dict[str, str]:
     return {} if status.get("phase") or is_new else {RUN: NOT_HANDLED}
 
 
-def of_pods(cluster: Cluster, pods_by_name: list[Named]) -> dict[str, str]:
+def of_pods(cluster: Cluster, named_pods: list[Named]) -> dict[str, str]:
     """Returns why pods do not start, by their steps."""
     reasons, silent = {}, []
-    for name, pod in pods_by_name:
+    for name, pod in named_pods:
         if pods.is_over(pod) or "deletionTimestamp" in pod["metadata"]:
             continue
         if reason := pods.waiting_reason(pod):

@@ -36,7 +36,7 @@ def logs(
     run: R,
     step: str,
     pods_of: Callable[[R], list[Named]],
-    reread: Callable[[], R],
+    refresh: Callable[[], R],
     on_line: OnLine,
     waits: Callable[[R], dict[str, str]],
     *,
@@ -66,7 +66,7 @@ def logs(
 
     def look() -> tuple[bool, list[Named]]:
         nonlocal last_told
-        now = reread()
+        now = refresh()
         if now.state not in ENDED and monotonic() > last_told + PAUSE_OF_REASONS:
             tell_waits(now)
             last_told = monotonic()

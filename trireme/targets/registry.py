@@ -163,8 +163,8 @@ def _fault(name: str, added: TargetEntry) -> str:
             return f"its option {option.name!r} is about none of {REACH}, {BUILD} and {SCHEDULE}"
         words = {f"--{option.name.replace('_', '-')}", *option.written}
         options_of_others = [other for other in options_of_all if other != option]
-        if option.name in [option.name for option in options_of_others] or not words.isdisjoint(
-            {*TAKEN.split()}.union(*(option.written for option in options_of_others))
+        if option.name in [other.name for other in options_of_others] or not words.isdisjoint(
+            {*TAKEN.split()}.union(*(other.written for other in options_of_others))
         ):
             return f"its option {option.name!r} has another meaning on the command line"
     TARGETS[name] = added

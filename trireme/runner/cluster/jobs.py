@@ -112,16 +112,16 @@ def find(cluster: Cluster, name: str) -> dict[str, Any]:
         matches = [*_each_job(cluster, forbidden, fieldSelector=f"metadata.name={name}")]
     if len(matches) == 1:
         return matches[0]
-    namespace = f"in namespace {cluster.namespace}"
+    in_namespace = f"in namespace {cluster.namespace}"
     if matches:
         kinds = " and a ".join(job["kind"] for job in matches)
-        raise InputError(f"job {name!r}: there is a {kinds} of that name {namespace}")
+        raise InputError(f"job {name!r}: there is a {kinds} of that name {in_namespace}")
     there_are = [job["metadata"]["name"] for job in _each_job(cluster, forbidden)]
     close = difflib.get_close_matches(name, there_are)
     hint = f"; is it {' or '.join(close)}?" if close else ""
     if forbidden:
         hint += f"; this user may not see any {' or '.join(forbidden)}"
-    raise NoSuchJob(f"job {name!r}: there is no such job {namespace}{hint}")
+    raise NoSuchJob(f"job {name!r}: there is no such job {in_namespace}{hint}")
 
 
 def status(cluster: Cluster, name: str) -> Details:

@@ -147,8 +147,8 @@ def _is_of_its_jobs(job: dict[str, Any], event: dict[str, Any]) -> bool:
     return is_its and is_new
 
 
-def _about(about: dict[str, Any], job_events: list[Event]) -> list[Event]:
-    return [event for event in job_events if event["uid"] == about["metadata"]["uid"]]
+def _about(item: dict[str, Any], job_events: list[Event]) -> list[Event]:
+    return [event for event in job_events if event["uid"] == item["metadata"]["uid"]]
 
 
 def workload_of(cluster: Cluster, job: dict[str, Any]) -> tuple[Resource, dict[str, Any]] | None:

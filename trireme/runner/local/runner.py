@@ -280,13 +280,13 @@ class _JobRun:
         ):
             self._next(limit)
 
-    def _start_anew(self, hang: StartAnew) -> None:
+    def _start_anew(self, restart: StartAnew) -> None:
         """Ends all replicas that run and starts them again, however they end."""
         if self.job.framework.ends_together and any(replica.succeeded for replica in self.replicas):
-            raise hang  # those that are left would wait for who has finished
+            raise restart  # those that are left would wait for who has finished
         running = [replica for replica in self.replicas if not replica.is_over]
         for replica in running:
-            replica.show([f"({hang}; all replicas are started again)"])
+            replica.show([f"({restart}; all replicas are started again)"])
             replica.terminate()
         limit = time.monotonic() + HURRY
         while any(replica.is_running for replica in running):

@@ -22,14 +22,14 @@ def logs(
     follow: bool,
 ) -> None:
     """Passes on the output of a workflow's steps, waiting for them; see ``Target.logs``."""
-    reread = partial(workflows.find, cluster, workflow.name)
+    refresh = partial(workflows.find, cluster, workflow.name)
     is_followed = follow and workflow.state not in ENDED
     if not is_followed:
         _check(step, [node.name for node in workflow.begun])
     of_it = partial(pods, cluster)
-    pod_logs.logs(cluster, workflow, step, of_it, reread, on_line, waits, follow=follow)
+    pod_logs.logs(cluster, workflow, step, of_it, refresh, on_line, waits, follow=follow)
     if is_followed:
-        _check(step, [name for name, _ in pods(cluster, reread())])
+        _check(step, [name for name, _ in pods(cluster, refresh())])
 
 
 def _check(step: str, steps: list[str]) -> None:

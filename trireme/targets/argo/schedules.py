@@ -90,12 +90,12 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
             )
         return [schedule]
 
-    def enable(self, schedule: CronWorkflow, enabled: bool) -> None:
+    def enable(self, cron_workflow: CronWorkflow, enabled: bool) -> None:
         changed = {"spec": {"suspend": not enabled}}
-        self._cluster.patch(CRON_WORKFLOWS, schedule.schedule.name, self._namespace, changed)
+        self._cluster.patch(CRON_WORKFLOWS, cron_workflow.schedule.name, self._namespace, changed)
 
-    def remove(self, schedule: CronWorkflow) -> None:
-        name, uid = schedule.schedule.name, schedule.manifest["metadata"]["uid"]
+    def remove(self, cron_workflow: CronWorkflow) -> None:
+        name, uid = cron_workflow.schedule.name, cron_workflow.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")
 

@@ -87,16 +87,16 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         """Returns what is there of a schedule, the oldest first: several in a change broken off."""
         return recurring.ours(self.connection, name)
 
-    def enable(self, schedule: Recurring, enabled: bool) -> None:
+    def enable(self, recurring_run: Recurring, enabled: bool) -> None:
         verb = "enable" if enabled else "disable"
-        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=schedule.id)
+        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=recurring_run.id)
 
-    def remove(self, schedule: Recurring) -> None:
+    def remove(self, recurring_run: Recurring) -> None:
         """Removes a recurring run alone: it owns the Workflows of its runs, which stay."""
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self.connection.ask(
                 f"{SERVICE}delete_recurring_run",
-                recurring_run_id=schedule.id,
+                recurring_run_id=recurring_run.id,
                 propagation_policy=ORPHAN,
             )
 

@@ -57,7 +57,7 @@ def read() -> list[Unsent]:
     return [Unsent(name, *content) for _, name, content in sorted(entries)]
 
 
-def bring(record_to_send: Unsent) -> None:
+def bring(unsent_run: Unsent) -> None:
     """Brings all of a run to MLflow.
 
     Raises:
@@ -66,7 +66,7 @@ def bring(record_to_send: Unsent) -> None:
     # The other way round as well: running.py brings older runs once it is done with its own.
     from trireme.targets.local.running import prepared
 
-    run = runs.find(record_to_send.name)
+    run = runs.find(unsent_run.name)
     pipeline, arguments = prepared(run.directory)
     experiment = arguments.get("experiment", "")
     record = PipelineRun(
@@ -76,10 +76,10 @@ def bring(record_to_send: Unsent) -> None:
         record.step_kept(step, ended["state"], ended["resources"])
     message = str(run.error) if run.error else ""
     conclude = partial(drawing.conclusion, run.directory, pipeline, arguments, message)
-    record.close(record_to_send.status, {"duration_seconds": record_to_send.seconds}, conclude)
-    if record_to_send.status == "FINISHED":
-        runs.Record.mend(run.directory, record_to_send.status)
-    forget(record_to_send.name)
+    record.close(unsent_run.status, {"duration_seconds": unsent_run.seconds}, conclude)
+    if unsent_run.status == "FINISHED":
+        runs.Record.mend(run.directory, unsent_run.status)
+    forget(unsent_run.name)
 
 
 def bring_all() -> bool:
