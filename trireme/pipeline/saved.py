@@ -137,8 +137,8 @@ class Entry(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields that are given."""
-        given = self.content.model_fields_set
-        return {name: value for name, value in self.content if name in given and value}
+        names = self.content.model_fields_set
+        return {name: value for name, value in self.content if name in names and value}
 
     @property
     def is_of_the_repository(self) -> bool:
@@ -165,10 +165,10 @@ def users_file() -> Path:
 def repositorys_file() -> Path | None:
     """Returns the file of the folder one stands in, or of one above it in the same repository."""
     try:
-        here = Path.cwd()
+        working_directory = Path.cwd()
     except FileNotFoundError:  # somebody has deleted it
         return None
-    for folder in (here, *here.parents):
+    for folder in (working_directory, *working_directory.parents):
         if (folder / FILE).is_file():
             return folder / FILE
         if (folder / ".git").exists():
@@ -221,12 +221,15 @@ def _checked(content: Any, file: Path) -> Saved:
 
 def entries() -> list[Entry]:
     """Returns all there are; of two with one name, that of the repository."""
-    found: dict[tuple[str, str], Entry] = {}
+    by_name: dict[tuple[str, str], Entry] = {}
     for file in (users_file(), repositorys_file()):
         if file and file.is_file():
             for kind, named in read(file):
-                found |= {(kind, name): Entry(kind, name, one, file) for name, one in named.items()}
-    return [found[key] for key in sorted(found)]
+                by_name |= {
+                    (kind, name): Entry(kind, name, content, file)
+                    for name, content in named.items()
+                }
+    return [by_name[key] for key in sorted(by_name)]
 
 
 def workspace(name: str) -> dict[str, Any]:
@@ -264,12 +267,12 @@ def _of_workspace(entry: Entry) -> dict[str, Any]:
 
 def of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields of a job that those of a workspace give all of them."""
-    given = {}
+    job = {}
     if "images" in fields:
-        given["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
+        job["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
     if "mlflow" in fields:
-        given["tracking"] = {"uri": fields["mlflow"]}
-    return given
+        job["tracking"] = {"uri": fields["mlflow"]}
+    return job
 
 
 def expanded(
