@@ -172,7 +172,7 @@ def measured(count: int, folder: Path) -> float:
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)
-    lines, threads, sockets = spent.found
+    lines, threads, sockets = spent.result
     assert lines == count * LINES, f"{lines} lines came of {count * LINES}"
     print(
         f"{count:6,} pods {spent.cpu:7.2f} s CPU {spent.wall:7.1f} s {threads:5} threads "

@@ -166,7 +166,7 @@ def measured(case: Callable[[Path, int], Work], size: int) -> Cost:
         spent = cost(with_children)
     print(
         f"{size:9,} {case.__name__:9} {spent.cpu:7.2f} s CPU {spent.wall:7.2f} s "
-        f"{max(spent.memory, spent.found) / MIB:6,.0f} MiB",
+        f"{max(spent.memory, spent.result) / MIB:6,.0f} MiB",
         flush=True,
     )
     return spent

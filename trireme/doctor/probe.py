@@ -92,8 +92,8 @@ def _executor(
     return f"quay.io/argoproj/argoexec:{tag}"
 
 
-def _pod(wanted: list[str], account: str) -> dict[str, Any]:
-    own_image, *others = wanted
+def _pod(to_try: list[str], account: str) -> dict[str, Any]:
+    own_image, *others = to_try
     asks = {
         "name": MLFLOW,
         "image": own_image,

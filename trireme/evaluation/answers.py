@@ -30,9 +30,7 @@ class Answers(NamedTuple):
             powers -= largest[:, None]
             np.exp(powers, out=powers)
             pieces.append((largest, powers.sum(1)))
-        return np.stack(
-            [np.concatenate(pieces_of_one) for pieces_of_one in zip(*pieces, strict=True)]
-        )
+        return np.stack([np.concatenate(arrays) for arrays in zip(*pieces, strict=True)])
 
     def columns(self, scales: np.ndarray | None, classes: int) -> Iterator[np.ndarray]:
         """Yields the probabilities of one class after another, each of shape (samples).
@@ -59,10 +57,8 @@ class Answers(NamedTuple):
             of_batch = classes[start : start + len(batch)]
             start += len(batch)
             is_known = of_batch < batch.shape[1]
-            picked_logits = np.take_along_axis(batch, np.where(is_known, of_batch, 0)[:, None], 1)[
-                :, 0
-            ]
-            parts.append(np.where(is_known, picked_logits.astype(float), -np.inf))
+            outputs = np.take_along_axis(batch, np.where(is_known, of_batch, 0)[:, None], 1)[:, 0]
+            parts.append(np.where(is_known, outputs.astype(float), -np.inf))
         picked = np.concatenate(parts)
         return np.maximum(picked, 0) if scales is None else probabilities(picked, scales)
 

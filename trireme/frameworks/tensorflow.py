@@ -77,7 +77,7 @@ class TensorFlow(base.Framework):
             return {}
         cluster: dict[str, list[str]] = {}
         # Of every role, the evaluator too; Go writes them in order.
-        for each in sorted(job.pods, key=lambda each: (each.role.lower(), each.index)):
+        for each in sorted(job.pods, key=lambda peer: (peer.role.lower(), peer.index)):
             address = f"{network.at(each.service)}:{network.port(each, self.port)}"
             cluster.setdefault(each.role.lower(), []).append(address)
         task = {"type": pod.role.lower(), "index": pod.index}

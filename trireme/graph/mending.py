@@ -70,12 +70,12 @@ def _give_own_list(document: dict[str, Any], task: dict[str, Any]) -> None:
     )
     if not items or not any(source.get("componentInputParameter") == items for source in sources):
         return
-    own = f"{items}-items"
+    own_list = f"{items}-items"
     parameters = task["inputs"]["parameters"]
-    parameters[own] = copy.deepcopy(parameters[items])
+    parameters[own_list] = copy.deepcopy(parameters[items])
     definitions = body["inputDefinitions"]["parameters"]
-    definitions[own] = copy.deepcopy(definitions[items])
-    task["parameterIterator"]["items"]["inputParameter"] = own
+    definitions[own_list] = copy.deepcopy(definitions[items])
+    task["parameterIterator"]["items"]["inputParameter"] = own_list
 
 
 class _Wiring:
@@ -90,7 +90,7 @@ class _Wiring:
 
     def mend(self) -> None:
         """Finds what each input means that refers to nothing, or takes it away."""
-        while sum(self._mend(*each) for each in self._dangling()):
+        while sum(self._mend(*reference) for reference in self._dangling()):
             pass
 
     def fill(self, key: str, task: dict[str, Any], group: dict[str, Any]) -> None:
@@ -100,24 +100,24 @@ class _Wiring:
             InputError: One of them means nothing that the task could be given.
         """
         parameters = task.get("inputs", {}).get("parameters", {})
-        wanted: dict[str, None] = {}
+        names: dict[str, None] = {}
 
         def replaced(mark: re.Match[str]) -> str:
             name = CHANNEL + "-".join(filter(None, (mark["task"], mark["name"])))
-            wanted[name] = None
+            names[name] = None
             return f"{{{{$.inputs.parameters['{name}']}}}}"
 
         for source in parameters.values():
             value = source.get("runtimeValue", {})
             if "constant" in value:
                 value["constant"] = _with_texts(value["constant"], replaced)
-        for name in wanted:
-            found = self._look_up(group, *_KINDS[0], name)
-            if not found:
+        for name in names:
+            origin = self._look_up(group, *_KINDS[0], name)
+            if not origin:
                 channel = name.removeprefix(CHANNEL)
                 raise InputError(f"task {key}: a text of it asks for {channel}, which is not there")
-            parameters[name] = found[0]
-            _come_after(task, found[0], _KINDS[0][1])
+            parameters[name] = origin[0]
+            _come_after(task, origin[0], _KINDS[0][1])
 
     def _dangling(self) -> list[tuple[dict[str, Any], dict[str, Any], str, str, str]]:
         """Returns the group, the task, and the input, of each input that refers to nothing."""
@@ -143,10 +143,10 @@ class _Wiring:
         self, group: dict[str, Any], task: dict[str, Any], kind: str, word: str, name: str
     ) -> bool:
         """Mends an input; returns whether anything has changed."""
-        given = task["inputs"][kind]
-        if name.startswith(CHANNEL) and (found := self._look_up(group, kind, word, name)):
-            given[name] = found[0]
-            _come_after(task, found[0], word)
+        inputs = task["inputs"][kind]
+        if name.startswith(CHANNEL) and (origin := self._look_up(group, kind, word, name)):
+            inputs[name] = origin[0]
+            _come_after(task, origin[0], word)
             return True
         reference = task["componentRef"]["name"]
         component = self._components[reference]
@@ -166,18 +166,20 @@ class _Wiring:
         """Returns where a group has what kfp calls so, and its definition; brings it if need be."""
         inputs = _definitions(group, "input", kind)
         channel = name.removeprefix(CHANNEL)
-        for each in (name, channel):
-            if each in inputs:
-                return {f"componentInput{word}": each}, _type(inputs[each])
+        for candidate in (name, channel):
+            if candidate in inputs:
+                return {f"componentInput{word}": candidate}, _type(inputs[candidate])
         for key, task in group["dag"]["tasks"].items():
             for output, definition in self._outputs(task, kind).items():
                 if f"{key}-{output}" == channel:
-                    wanted = {"producerTask": key, f"output{word}Key": output}
-                    return {f"taskOutput{word}": wanted}, _type(definition)
-        whole, has_member, member = name.rpartition("-subvar-")
-        if has_member and (found := self._look_up(group, kind, word, whole)):
+                    output_reference = {"producerTask": key, f"output{word}Key": output}
+                    return {f"taskOutput{word}": output_reference}, _type(definition)
+        base, has_member, member = name.rpartition("-subvar-")
+        if has_member and (origin := self._look_up(group, kind, word, base)):
             selector = f'parseJson(string_value)["{member}"]'
-            return found[0] | {"parameterExpressionSelector": selector}, {"parameterType": "STRING"}
+            return origin[0] | {"parameterExpressionSelector": selector}, {
+                "parameterType": "STRING"
+            }
         return self._bring(group, kind, word, name)
 
     def _bring(

@@ -47,7 +47,7 @@ class ObjectSource:
         try:
             # What is to be left out has to be seen.
             entries = self._keys() if "/" in self._dataset.exclude else None
-            entries = entries or self._found()
+            entries = entries or self._listed()
             if entries is None:
                 entries = self._keys()
         except FileNotFoundError:
