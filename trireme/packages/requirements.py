@@ -195,8 +195,8 @@ def check_file(
     if secret := sorted(name for name in variables if is_withheld(name, os.environ.get(name, ""))):
         raise InputError(
             f"requirements {requirement!r}: asks for ${{{secret[0]}}} of your environment, which "
-            "goes to no server that a repository names; give that requirement itself in requirements, "
-            "or its index in the Secret that requirements_secret names"
+            "goes to no server that a repository names; give that requirement itself in "
+            "requirements, or its index in the Secret that requirements_secret names"
         )
     for line in listed:
         _refuse_project_file(
