@@ -125,7 +125,7 @@ def check_steps(shape: Shape, pipelines: list[Pipeline]) -> None:
         )
     for step in known:
         volumes = [files for step_shape in _of(step, shape) for files in step_shape.volumes]
-        for names in ([volume.mount for volume in volumes], [one.source for one in volumes]):
+        for names in ([volume.mount for volume in volumes], [volume.source for volume in volumes]):
             if twice := [name for name, times in Counter(names).items() if times > 1]:
                 raise InputError(f"shape.steps.{step}.volumes: {twice[0]} is there twice")
 

@@ -91,8 +91,11 @@ for _name, _framework in _ADDED.items():
     plugins.guard(_framework, Framework, _entry, _RESULTS, passing={"check": ValueError})
 
 FRAMEWORKS: dict[str, Framework] = {
-    each.name: each
-    for each in (*sorted(_OURS, key=lambda framework: framework.name != DEFAULT), *_ADDED.values())
+    framework.name: framework
+    for framework in (
+        *sorted(_OURS, key=lambda framework: framework.name != DEFAULT),
+        *_ADDED.values(),
+    )
 }
 """By name, as a description has it; the default one is the first."""
 

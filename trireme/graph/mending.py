@@ -132,11 +132,11 @@ class _Wiring:
     def _is_there(
         self, group: dict[str, Any], kind: str, word: str, source: dict[str, Any]
     ) -> bool:
-        if wanted := source.get(f"componentInput{word}"):
-            return wanted in _definitions(group, "input", kind)
-        if wanted := source.get(f"taskOutput{word}"):
-            task = group["dag"]["tasks"].get(wanted["producerTask"])
-            return task is None or wanted[f"output{word}Key"] in self._outputs(task, kind)
+        if name := source.get(f"componentInput{word}"):
+            return name in _definitions(group, "input", kind)
+        if output := source.get(f"taskOutput{word}"):
+            task = group["dag"]["tasks"].get(output["producerTask"])
+            return task is None or output[f"output{word}Key"] in self._outputs(task, kind)
         return True
 
     def _mend(
@@ -186,17 +186,19 @@ class _Wiring:
         self, group: dict[str, Any], kind: str, word: str, name: str
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Gives a group an input from what is around it."""
-        reference = next((key for key, one in self._components.items() if one is group), "")
+        reference = next(
+            (key for key, component in self._components.items() if component is group), ""
+        )
         if self._used[reference] != 1:  # the pipeline itself, or one that is used twice
             return None
         task, around = self._callers[reference]
-        found = self._look_up(around, kind, word, name)
-        if not found:
+        origin = self._look_up(around, kind, word, name)
+        if not origin:
             return None
-        task.setdefault("inputs", {}).setdefault(kind, {})[name] = found[0]
-        _come_after(task, found[0], word)
-        group.setdefault("inputDefinitions", {}).setdefault(kind, {})[name] = found[1]
-        return {f"componentInput{word}": name}, found[1]
+        task.setdefault("inputs", {}).setdefault(kind, {})[name] = origin[0]
+        _come_after(task, origin[0], word)
+        group.setdefault("inputDefinitions", {}).setdefault(kind, {})[name] = origin[1]
+        return {f"componentInput{word}": name}, origin[1]
 
     def _outputs(self, task: dict[str, Any], kind: str) -> dict[str, Any]:
         return _definitions(self._components[task["componentRef"]["name"]], "output", kind)
@@ -207,15 +209,15 @@ def _with_texts(value: Any, replaced: Callable[[re.Match[str]], str]) -> Any:
     if isinstance(value, str):
         return _MARK.sub(replaced, value)
     if isinstance(value, list):
-        return [_with_texts(each, replaced) for each in value]
+        return [_with_texts(item, replaced) for item in value]
     if isinstance(value, dict):
-        return {key: _with_texts(each, replaced) for key, each in value.items()}
+        return {key: _with_texts(item, replaced) for key, item in value.items()}
     return value
 
 
 def _definitions(component: dict[str, Any], side: str, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = component.get(f"{side}Definitions", {}).get(kind, {})
-    return found
+    definitions: dict[str, Any] = component.get(f"{side}Definitions", {}).get(kind, {})
+    return definitions
 
 
 def _take(holder: dict[str, Any], side: str, kind: str, name: str) -> None:
@@ -228,8 +230,8 @@ def _take(holder: dict[str, Any], side: str, kind: str, name: str) -> None:
 
 
 def _type(definition: dict[str, Any]) -> dict[str, Any]:
-    kept = ("parameterType", "artifactType", "isArtifactList")
-    return {key: definition[key] for key in kept if key in definition}
+    fields = ("parameterType", "artifactType", "isArtifactList")
+    return {key: definition[key] for key in fields if key in definition}
 
 
 def _come_after(task: dict[str, Any], source: dict[str, Any], word: str) -> None:

@@ -101,7 +101,7 @@ def reason(ordered: list[Choice], machines: Machines) -> str:
         f"{choice.name} takes {choice.step.seconds / best.step.seconds:.2g} times as long"
         if choice.fits
         else f"{choice.name} needs {gigabytes(choice.memory.peak)} of each device"
-        for choice in sorted(simpler, key=lambda each: NAMES.index(each.name))
+        for choice in sorted(simpler, key=lambda choice: NAMES.index(choice.name))
     ]
     fastest = min(choice.step.seconds for choice in ordered if choice.fits) == best.step.seconds
     distinction = (

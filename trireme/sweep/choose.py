@@ -27,8 +27,8 @@ class Chosen(NamedTuple):
 def choose(workspace: Path) -> Chosen:
     """Puts what the best trial left where a training without a sweep would have left it."""
     tried = results(workspace)
-    for one in sorted(tried, key=lambda result: result.number):
-        print(one.words, flush=True)
+    for result in sorted(tried, key=lambda result: result.number):
+        print(result.words, flush=True)
     failed = [result for result in tried if result.failed]
     stopped = [result for result in tried if result.stopped]
     best = tried[0]
