@@ -218,7 +218,7 @@ class _Reader:
         )
 
 
-def _definitions(spec: dict[str, Any]) -> dict[str, Parameter | Artifact]:
+def _definitions(described: dict[str, Any]) -> dict[str, Parameter | Artifact]:
     parameters = (
         Parameter(
             name,
@@ -233,7 +233,7 @@ def _definitions(spec: dict[str, Any]) -> dict[str, Parameter | Artifact]:
                 for literal in spec.get("literals", ())
             ),
         )
-        for name, spec in spec.get("parameters", {}).items()
+        for name, spec in described.get("parameters", {}).items()
     )
     artifacts = (
         Artifact(
@@ -243,7 +243,7 @@ def _definitions(spec: dict[str, Any]) -> dict[str, Parameter | Artifact]:
             spec.get("isOptional", False),
             spec.get("description", ""),
         )
-        for name, spec in spec.get("artifacts", {}).items()
+        for name, spec in described.get("artifacts", {}).items()
     )
     every: list[Parameter | Artifact] = [*parameters, *artifacts]
     return {definition.name: definition for definition in every}
