@@ -143,7 +143,7 @@ def compare(
         lambda: seconds(lambda: by_hand(directory, champion)),
     )
     row(title, *times, "s")
-    rates = [samples / statistics.median(seconds) for seconds in times]
+    rates = [samples / statistics.median(durations) for durations in times]
     print(f"{'':<12} {rates[0]:9,.0f} {rates[1]:9,.0f} samples/s", flush=True)
 
 

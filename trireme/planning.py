@@ -138,16 +138,16 @@ class Plan:
 def plan_pipeline(
     pipeline: Pipeline,
     arguments: dict[str, Any],
-    prices: Prices | None,
+    price_table: Prices | None,
     manifest: Callable[[TrainingJob], dict[str, Any]] = render,
 ) -> Plan:
     """Plans a run of a pipeline."""
     count, at_once = 0, 0
-    job = Plan([], {}, count, at_once, "", [], [], prices)
+    job = Plan([], {}, count, at_once, "", [], [], price_table)
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
-        job = plan_job(manifest(planned.job), prices)
-        Bill(arguments.get("budget", 0.0), prices).open(job.manifest)
+        job = plan_job(manifest(planned.job), price_table)
+        Bill(arguments.get("budget", 0.0), price_table).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
     return replace(
@@ -169,9 +169,11 @@ def plan_pipeline(
     )
 
 
-def plan_job(manifest: dict[str, Any], prices: Prices | None) -> Plan:
+def plan_job(manifest: dict[str, Any], price_table: Prices | None) -> Plan:
     """Plans a training job without a pipeline."""
-    return Plan([], manifest, 1, 1, "", references(manifest), admission.rights(manifest), prices)
+    return Plan(
+        [], manifest, 1, 1, "", references(manifest), admission.rights(manifest), price_table
+    )
 
 
 def manifest_for(cluster: Cluster | None, job: TrainingJob) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _NOTHING = "/trireme-probe"  # a command that no image has: the image is there, 
 
 
 def probe(
-    cluster: Cluster, images: Sequence[str], account: str, on_wait: Callable[[str], None]
+    cluster: Cluster, to_try: Sequence[str], account: str, on_wait: Callable[[str], None]
 ) -> Iterator[Finding]:
     """Tries images, the first of which has Trireme, and MLflow by a pod that is removed again.
 
@@ -37,7 +37,7 @@ def probe(
             the namespace's own.
         on_wait: Called with a sentence when it takes long.
     """
-    body = _pod(list(dict.fromkeys(images)), account)
+    body = _pod(list(dict.fromkeys(to_try)), account)
     try:
         pod = cluster.create(PODS, body, cluster.namespace)
     except Refused as error:
@@ -56,23 +56,23 @@ def engine_images(cluster: Cluster) -> list[str]:
         deployments = cluster.items(DEPLOYMENTS, "")
     except Refused:
         return []
-    images = []
+    references = []
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             name, _, tag = container["image"].rpartition(":")
             if name.endswith("/workflow-controller"):
-                images.append(_executor(cluster, deployment, container, tag))
+                references.append(_executor(cluster, deployment, container, tag))
             if name.endswith("/kfp-api-server"):
                 variables = {
                     variable["name"]: variable.get("value")
                     for variable in container.get("env") or []
                 }
-                images += [
+                references += [
                     variables.get(f"V2_{part.upper()}_IMAGE")
                     or f"ghcr.io/kubeflow/kfp-{part}:{tag}"
                     for part in ("driver", "launcher")
                 ]
-    return list(dict.fromkeys(images))
+    return list(dict.fromkeys(references))
 
 
 def _executor(

@@ -127,9 +127,10 @@ def _elastic(job: "TrainingJob") -> None:
     if not job.elastic:
         return
     if not job.plugin.is_elastic:
-        names = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
+        frameworks = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
         raise ValueError(
-            f"elastic: only {' and '.join(names)} jobs can be elastic, this one is {job.framework}"
+            f"elastic: only {' and '.join(frameworks)} jobs can be elastic, this one is "
+            f"{job.framework}"
         )
     if "master" in job.replicas:
         raise ValueError(
@@ -180,13 +181,13 @@ def _success(job: "TrainingJob") -> None:
     if job.success_policy == "Default":
         return
     if job.success_policy not in job.plugin.success_policies:
-        names = [
+        frameworks = [
             framework.name
             for framework in FRAMEWORKS.values()
             if len(framework.success_policies) > 1
         ]
         raise ValueError(
-            f"success_policy {job.success_policy}: only {' and '.join(names)} jobs have one"
+            f"success_policy {job.success_policy}: only {' and '.join(frameworks)} jobs have one"
         )
     if "chief" in job.roles:
         raise ValueError(
