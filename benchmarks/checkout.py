@@ -43,8 +43,8 @@ def make_repository(directory: Path) -> str:
 
     stream = []
     for commit in range(COMMITS):
-        who = f"committer A <a@example.org> {1_700_000_000 + commit} +0000"
-        stream.append(f"commit refs/heads/main\nmark :{commit + 1}\n{who}\ndata 1\nx\n")
+        committer = f"committer A <a@example.org> {1_700_000_000 + commit} +0000"
+        stream.append(f"commit refs/heads/main\nmark :{commit + 1}\n{committer}\ndata 1\nx\n")
         changed = range(FILES) if commit == 0 else chance.sample(range(FILES), 20)
         stream += map(blob, changed)
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(directory)], check=True)
@@ -68,9 +68,9 @@ def pairs_of(
     """Measures both in turn, each first as often as the other."""
     both: tuple[list[float], list[float]] = ([], [])
     for number in range(count):
-        for which in (0, 1) if number % 2 else (1, 0):
+        for index in (0, 1) if number % 2 else (1, 0):
             shutil.rmtree(target, ignore_errors=True)
-            both[which].append((ours, theirs)[which]())
+            both[index].append((ours, theirs)[index]())
     return both
 
 

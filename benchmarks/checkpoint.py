@@ -93,12 +93,12 @@ def steps_lost(directory: Path) -> list[int]:
         ) as process:
             assert process.stdout
             for line in process.stdout:
-                if found := re.match(r"resuming after step (\d+)", line):
-                    lost.append(reached - int(found[1]))
-                elif found := re.match(r"step (\d+)/", line):
-                    if int(found[1]) == 1 and reached:  # the first checkpoint was on its way
+                if match := re.match(r"resuming after step (\d+)", line):
+                    lost.append(reached - int(match[1]))
+                elif match := re.match(r"step (\d+)/", line):
+                    if int(match[1]) == 1 and reached:  # the first checkpoint was on its way
                         lost.append(reached)
-                    reached = int(found[1])
+                    reached = int(match[1])
                     if reached == until:
                         process.kill()
     return lost

@@ -114,8 +114,8 @@ def in_turn(
     ours(), theirs()
     both: tuple[list[float], list[float]] = ([], [])
     for number in range(pairs):
-        for which in (0, 1) if number % 2 else (1, 0):
-            both[which].append((ours, theirs)[which]())
+        for index in (0, 1) if number % 2 else (1, 0):
+            both[index].append((ours, theirs)[index]())
     return both
 
 
@@ -143,7 +143,7 @@ def compare(
         lambda: seconds(lambda: by_hand(directory, champion)),
     )
     row(title, *times, "s")
-    rates = [samples / statistics.median(taken) for taken in times]
+    rates = [samples / statistics.median(durations) for durations in times]
     print(f"{'':<12} {rates[0]:9,.0f} {rates[1]:9,.0f} samples/s", flush=True)
 
 

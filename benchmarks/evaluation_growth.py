@@ -38,23 +38,24 @@ def evaluate(samples: int, classes: int) -> float:
 
 def measured(samples: int, classes: int) -> Cost:
     """Measures one size and prints its row."""
-    took = cost(partial(evaluate, samples, classes))
-    own = samples * classes * 4
+    spent = cost(partial(evaluate, samples, classes))
+    size = samples * classes * 4
     print(
-        f"{samples:9,} x {classes:<5,} {took.cpu:6.2f} s {took.memory / MIB:6,.0f} MiB "
-        f"{took.memory / own:8.2f} x the answers {(took.memory - 2 * own) / MIB:6,.0f} MiB above "
+        f"{samples:9,} x {classes:<5,} {spent.cpu:6.2f} s {spent.memory / MIB:6,.0f} MiB "
+        f"{spent.memory / size:8.2f} x the answers "
+        f"{(spent.memory - 2 * size) / MIB:6,.0f} MiB above "
         f"twice (goal {GOAL})",
         flush=True,
     )
-    return took
+    return spent
 
 
 def main(share: float) -> None:
     """Measures and prints the table."""
     for samples, classes in SIZES:
         sizes = [int(share * samples / less) for less in (100, 10, 1)]
-        found = [measured(size, classes) for size in sizes]
-        grows = exponent(sizes, [each.cpu for each in found])
+        costs = [measured(size, classes) for size in sizes]
+        grows = exponent(sizes, [spent.cpu for spent in costs])
         print(f"exponent of CPU {grows:.2f}; goal for the largest {SECONDS:.0f} s", flush=True)
 
 

@@ -48,24 +48,24 @@ KUBECONFIG = {
 def job_of(count: int) -> dict:
     """Returns a job of a master and workers."""
     places = dict.fromkeys(("code_dir", "checkpoint_dir", "model_dir"), "/tmp")
-    made = TrainingJob.create(
+    job = TrainingJob.create(
         name="many", framework="pytorch", command=["true"], workers=1, **places
     )
-    manifest = render(made)
+    manifest = render(job)
     # More than a description may have.
     manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = count - 1
     return manifest
 
 
-def play(count: int, told: int) -> None:
+def play(count: int, descriptor: int) -> None:
     """Plays the cluster, and tells its address."""
     logs = Logs()
     server = ApiServer(logs)
-    os.write(told, f"{server.url}\n".encode())
+    os.write(descriptor, f"{server.url}\n".encode())
     jobs, pods = "pytorchjobs", "pods"
-    while not (found := [key for key in list(server._objects) if key[0] == jobs]):
+    while not (keys := [key for key in list(server._objects) if key[0] == jobs]):
         time.sleep(0.05)
-    key = found[0]
+    key = keys[0]
     job = server._objects[key]
     names = [("master", 0), *(("worker", index) for index in range(count - 1))]
 
@@ -73,19 +73,19 @@ def play(count: int, told: int) -> None:
         with server._changed:
             server._store("MODIFIED", where, server._objects[where] | {"status": status})
 
-    made = []
+    places = []
     for role, index in names:
         name = f"many-{role}-{index}"
         where = (pods, key[1], name)
         with server._changed:
             server._store("ADDED", where, pod_of(job, key[1], name, role, index))
         logs.write(name, *(f"a line of a program, number {n}" for n in range(LINES)))
-        made.append(where)
-    for where in made:
+        places.append(where)
+    for where in places:
         started = {"startedAt": f"{logs.now():%Y-%m-%dT%H:%M:%SZ}"}
         state = {"name": "pytorch", "restartCount": 0, "state": {"running": started}}
         set_status(where, phase="Running", containerStatuses=[state])
-    for where in made:
+    for where in places:
         logs.end(where[2])
         now = f"{logs.now():%Y-%m-%dT%H:%M:%SZ}"
         ended = {"exitCode": 0, "startedAt": now, "finishedAt": now, "reason": "Completed"}
@@ -136,8 +136,8 @@ def follow(count: int) -> tuple[int, int, int]:
         while not over.wait(0.2):
             open_files = [link for link in Path("/proc/self/fd").iterdir() if _is_socket(link)]
             # But for this thread.
-            found = threading.active_count() - 1, len(open_files)
-            most[:] = [max(pair) for pair in zip(most, found, strict=True)]
+            counts = threading.active_count() - 1, len(open_files)
+            most[:] = [max(pair) for pair in zip(most, counts, strict=True)]
 
     watch = threading.Thread(target=look, daemon=True)
     watch.start()
@@ -156,30 +156,30 @@ def _is_socket(link: Path) -> bool:
 
 def measured(count: int, folder: Path) -> float:
     """Measures a job of so many pods and prints a row; returns the CPU seconds."""
-    told, telling = os.pipe()
+    reading, telling = os.pipe()
     if not (server := os.fork()):
-        os.close(told)
+        os.close(reading)
         play(count, telling)
     os.close(telling)
     try:
-        with os.fdopen(told) as address:
+        with os.fdopen(reading) as address:
             url = address.readline().strip()
         file = folder / "kubeconfig"
         cluster = {"clusters": [{"name": "here", "cluster": {"server": url}}]}
         file.write_text(yaml.safe_dump(KUBECONFIG | cluster))
         os.environ["KUBECONFIG"] = str(file)
-        took = cost(partial(follow, count))
+        spent = cost(partial(follow, count))
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)
-    lines, threads, sockets = took.found
+    lines, threads, sockets = spent.result
     assert lines == count * LINES, f"{lines} lines came of {count * LINES}"
     print(
-        f"{count:6,} pods {took.cpu:7.2f} s CPU {took.wall:7.1f} s {threads:5} threads "
-        f"{sockets:5} connections {took.memory / MIB:6,.0f} MiB {GOALS.get(count, '')}",
+        f"{count:6,} pods {spent.cpu:7.2f} s CPU {spent.wall:7.1f} s {threads:5} threads "
+        f"{sockets:5} connections {spent.memory / MIB:6,.0f} MiB {GOALS.get(count, '')}",
         flush=True,
     )
-    return took.cpu
+    return spent.cpu
 
 
 def main(most: int) -> None:
@@ -188,8 +188,8 @@ def main(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 1 << 16)), hard))
     with tempfile.TemporaryDirectory() as folder:
         sizes = [size for size in GOALS if size <= most]
-        found = [measured(size, Path(folder)) for size in sizes]
-    print(f"exponent of CPU {exponent(sizes, found):.2f}")
+        costs = [measured(size, Path(folder)) for size in sizes]
+    print(f"exponent of CPU {exponent(sizes, costs):.2f}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Cost(NamedTuple):
     cpu: float
     wall: float
     memory: int
-    found: object
+    result: object
 
 
 def cost(work: Callable[[], object]) -> Cost:
@@ -56,13 +56,13 @@ def _measured(work: Callable[[], object]) -> Cost:
     Path("/proc/self/clear_refs").write_text("5")
     before, began = _kib("VmRSS"), time.monotonic()
     cpu = _cpu()
-    found = work()
-    return Cost(_cpu() - cpu, time.monotonic() - began, (_kib("VmHWM") - before) * 1024, found)
+    result = work()
+    return Cost(_cpu() - cpu, time.monotonic() - began, (_kib("VmHWM") - before) * 1024, result)
 
 
 def _cpu() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    used = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _kib(name: str) -> int:
@@ -72,5 +72,5 @@ def _kib(name: str) -> int:
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Returns e where costs grow as size to the power of e: 1 is linear."""
-    logarithms = [[math.log(max(each, 1e-9)) for each in several] for several in (sizes, costs)]
+    logarithms = [[math.log(max(value, 1e-9)) for value in several] for several in (sizes, costs)]
     return float(np.polyfit(*logarithms, 1)[0])

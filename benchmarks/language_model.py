@@ -139,11 +139,11 @@ def main() -> None:
         for is_plain in (False, True):
             speed, arguments = best(size, device, is_plain)
             speeds.append(speed)
-            said = f"{size:10} {'plain' if is_plain else 'trainer':8} {speed:9.0f} tokens/s"
+            line = f"{size:10} {'plain' if is_plain else 'trainer':8} {speed:9.0f} tokens/s"
             if cost.peak_flops(device):
                 used = speed * cost.operations(arguments.shape, LENGTH) / cost.peak_flops(device)
-                said += f", utilisation {used:5.1%}"
-            print(f"{said}, {arguments.micro_batch} samples at a time", flush=True)
+                line += f", utilisation {used:5.1%}"
+            print(f"{line}, {arguments.micro_batch} samples at a time", flush=True)
         print(f"{size:10} trainer / plain: {speeds[0] / speeds[1]:.2f}", flush=True)
     dist.destroy_process_group()
 

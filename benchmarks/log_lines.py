@@ -50,9 +50,9 @@ def ours(command: list[str], folder: Path, shown: int) -> None:
     """Runs it as a job of one replica, shown in a file."""
     os.dup2(shown, 1)
     places = {name: str(folder) for name in ("code_dir", "checkpoint_dir", "model_dir")}
-    made = TrainingJob.create(name="lines", framework="pytorch", command=command, **places)
+    job = TrainingJob.create(name="lines", framework="pytorch", command=command, **places)
     with closing(LivePrinter(plain)) as printer:
-        runner.run(render(made), folder, Observers([Meter("master-0"), Printing(printer)]))
+        runner.run(render(job), folder, Observers([Meter("master-0"), Printing(printer)]))
 
 
 def compare(name: str, body: str, lines: int, folder: Path) -> Cost:
@@ -64,15 +64,15 @@ def compare(name: str, body: str, lines: int, folder: Path) -> Cost:
     command = [sys.executable, "-S", str(file)]
     theirs = cost(partial(by_cat, command, folder))
     with (folder / "shown.log").open("wb") as shown:
-        took = cost(partial(ours, command, folder, shown.fileno()))
+        spent = cost(partial(ours, command, folder, shown.fileno()))
     count = (folder / "master-0.log").read_bytes().count(b"\n")
     assert count == lines, f"the log has {count} lines of {lines}"
     print(
-        f"{name:<10} {lines:9,} lines {took.cpu:6.2f} s {theirs.cpu:6.2f} s "
-        f"{took.cpu / theirs.cpu:5.2f} (goal {GOAL}) wall {took.wall / theirs.wall:5.2f}",
+        f"{name:<10} {lines:9,} lines {spent.cpu:6.2f} s {theirs.cpu:6.2f} s "
+        f"{spent.cpu / theirs.cpu:5.2f} (goal {GOAL}) wall {spent.wall / theirs.wall:5.2f}",
         flush=True,
     )
-    return took
+    return spent
 
 
 def main(most: int) -> None:
@@ -82,17 +82,17 @@ def main(most: int) -> None:
         folder = Path(name)
         for title, body in PROGRAMS.items():
             sizes = [most // 100, most // 10, most]
-            found = [compare(title, body, size, folder) for size in sizes]
-            grows = exponent(sizes, [each.cpu for each in found])
+            costs = [compare(title, body, size, folder) for size in sizes]
+            grows = exponent(sizes, [spent.cpu for spent in costs])
             print(f"exponent of CPU {grows:.2f}", flush=True)
         reading, shown = os.pipe()  # which nobody reads
         file = [sys.executable, "-S", str(folder / "program.py")]
-        took, theirs = (
+        spent, theirs = (
             cost(partial(work, file, folder, *more))
             for work, more in ((ours, (shown,)), (by_cat, ()))
         )
         os.close(reading)
-        print(f"unread: wall {took.wall:.2f} s against {theirs.wall:.2f} s", flush=True)
+        print(f"unread: wall {spent.wall:.2f} s against {theirs.wall:.2f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -73,12 +73,12 @@ def watch(root: int, peak: list[float]) -> None:
 
 def tree(root: int) -> list[int]:
     """Returns the ids of a process and all below it."""
-    found = [root]
-    for pid in found:
+    pids = [root]
+    for pid in pids:
         with contextlib.suppress(OSError):  # it has ended
             for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                found += map(int, children.read_text().split())
-    return found
+                pids += map(int, children.read_text().split())
+    return pids
 
 
 def memory(pid: int) -> float:
@@ -87,8 +87,8 @@ def memory(pid: int) -> float:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    found = re.search(r"^Pss:\s+(\d+) kB", lines, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(r"^Pss:\s+(\d+) kB", lines, re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
 def trireme(home: Path) -> Cost:

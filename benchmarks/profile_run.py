@@ -46,7 +46,7 @@ class Process:
     imports: dict[str, float] = field(default_factory=dict)
 
 
-def look(root: int, found: dict[int, Process], ended: threading.Event) -> None:
+def look(root: int, processes: dict[int, Process], ended: threading.Event) -> None:
     """Keeps what each process of a tree has used so far, until it has ended."""
     while not ended.wait(SAMPLE):
         for pid in tree(root):
@@ -56,21 +56,21 @@ def look(root: int, found: dict[int, Process], ended: threading.Event) -> None:
             except OSError:
                 continue
             now = time.monotonic()
-            process = found.setdefault(pid, Process(first=now))
+            process = processes.setdefault(pid, Process(first=now))
             process.command, process.last = words or process.command, now
             process.cpu = max(process.cpu, (int(fields[11]) + int(fields[12])) * TICK)
 
 
 def profile(command: list[str], variables: dict[str, str]) -> tuple[dict[int, Process], float]:
     """Runs a command; returns its processes by id, and the CPU seconds of all together."""
-    found: dict[int, Process] = {}
+    processes: dict[int, Process] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join([str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = os.environ | variables | {"TRIREME_PROFILE": folder, "PYTHONPATH": path}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(command, env=environment, **quiet)
         ended = threading.Event()
-        watch = threading.Thread(target=look, args=(process.pid, found, ended))
+        watch = threading.Thread(target=look, args=(process.pid, processes, ended))
         watch.start()
         _, status, usage = os.wait4(process.pid, 0)
         ended.set()
@@ -78,11 +78,11 @@ def profile(command: list[str], variables: dict[str, str]) -> tuple[dict[int, Pr
         if status:
             sys.exit(f"{command} failed")
         for file in Path(folder).glob("*.json"):
-            told = json.loads(file.read_text())
-            one = found.setdefault(int(file.stem), Process())
-            one.command = " ".join(told["command"])
-            one.cpu, one.imports = max(one.cpu, told["cpu"]), told["imports"]
-    return found, usage.ru_utime + usage.ru_stime
+            record = json.loads(file.read_text())
+            entry = processes.setdefault(int(file.stem), Process())
+            entry.command = " ".join(record["command"])
+            entry.cpu, entry.imports = max(entry.cpu, record["cpu"]), record["imports"]
+    return processes, usage.ru_utime + usage.ru_stime
 
 
 def name_of(command: str) -> str:
@@ -93,12 +93,12 @@ def name_of(command: str) -> str:
     return "others"
 
 
-def show(title: str, found: dict[int, Process], cpu: float) -> None:
+def show(title: str, processes: dict[int, Process], cpu: float) -> None:
     """Prints the table of a run's processes."""
     print(f"\n| {title}: process | there, s | CPU, s | of it imports | most of these |")
     print("|---|---|---|---|---|")
     groups: dict[str, list[Process]] = {}
-    for process in sorted(found.values(), key=lambda one: one.first):
+    for process in sorted(processes.values(), key=lambda process: process.first):
         groups.setdefault(name_of(process.command), []).append(process)
     for name, group in groups.items():
         packages: dict[str, float] = {}
@@ -107,12 +107,12 @@ def show(title: str, found: dict[int, Process], cpu: float) -> None:
                 packages[package] = packages.get(package, 0.0) + seconds
         most = sorted(packages.items(), key=lambda pair: -pair[1])[:4]
         words = ", ".join(f"{package} {seconds:.1f}" for package, seconds in most if seconds > 0.05)
-        there = max(one.last for one in group) - min(one.first for one in group)
-        used = sum(one.cpu for one in group)
+        lifetime = max(one.last for one in group) - min(member.first for member in group)
+        used = sum(member.cpu for member in group)
         many = f"{len(group)} x " if len(group) > 1 else ""
         imports = sum(packages.values())
-        print(f"| {many}{name} | {there:.1f} | {used:.2f} | {imports:.2f} | {words} |")
-    known = sum(process.cpu for process in found.values())
+        print(f"| {many}{name} | {lifetime:.1f} | {used:.2f} | {imports:.2f} | {words} |")
+    known = sum(process.cpu for process in processes.values())
     print(f"| all | | {cpu:.2f} ({cpu - known:.2f} of short-lived ones) | | |", flush=True)
 
 

@@ -78,14 +78,14 @@ def launched(
 
 def arguments(processes: int) -> list[str]:
     """Returns the program's arguments."""
-    given = {"batch-size": EACH * processes, "steps": STEPS, "log-every": EVERY}
-    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    options = {"batch-size": EACH * processes, "steps": STEPS, "log-every": EVERY}
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
-def say(what: str, ratios: list[float], goal: str) -> None:
+def say(label: str, ratios: list[float], goal: str) -> None:
     """Prints the median of ratios, and how far apart they are."""
     middle = statistics.median(ratios)
-    print(f"{what:<44} {middle:.3f}  ({min(ratios):.3f} to {max(ratios):.3f}), {goal}")
+    print(f"{label:<44} {middle:.3f}  ({min(ratios):.3f} to {max(ratios):.3f}), {goal}")
 
 
 def main() -> None:

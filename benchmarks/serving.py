@@ -55,11 +55,11 @@ def make(directory: Path) -> Path:
 
 def asking(url: str, request: bytes) -> Ask:
     """Returns what sends a request over a connection of its own."""
-    place = urlsplit(url)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port)
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port)
 
     def ask() -> None:
-        connection.request("POST", place.path, request, JSON)
+        connection.request("POST", address.path, request, JSON)
         answer = connection.getresponse()
         content = answer.read()
         assert answer.status == 200, content
@@ -79,8 +79,8 @@ def rate_and_tail(asks: list[Ask]) -> tuple[float, float]:
         return np.diff(times).tolist()
 
     with ThreadPoolExecutor(len(asks)) as threads:
-        taken = np.concatenate(list(threads.map(client, asks)))
-    return len(taken) / SECONDS, 1000 * float(np.quantile(taken, 0.99))
+        latencies = np.concatenate(list(threads.map(client, asks)))
+    return len(latencies) / SECONDS, 1000 * float(np.quantile(latencies, 0.99))
 
 
 def compare(url: str, file: Path, clients: int, batch: int, rounds: int) -> None:
@@ -94,8 +94,8 @@ def compare(url: str, file: Path, clients: int, batch: int, rounds: int) -> None
         lambda: rate_and_tail([lambda: answer(images)] * clients),
     )
     cells = [f"{clients:>11} {batch:>6}"]
-    for which, form in ((0, "{:10,.0f} {:10,.0f} {:8.4f}"), (1, "{:10.2f} {:8.2f} {:8.1f}")):
-        pairs = [(one[which], other[which]) for one, other in zip(served, looped, strict=True)]
+    for column, form in ((0, "{:10,.0f} {:10,.0f} {:8.4f}"), (1, "{:10.2f} {:8.2f} {:8.1f}")):
+        pairs = [(one[column], other[column]) for one, other in zip(served, looped, strict=True)]
         ratio = statistics.median(one / other for one, other in pairs)
         cells.append(form.format(*map(statistics.median, zip(*pairs, strict=True)), ratio))
     print("  ".join(cells), flush=True)

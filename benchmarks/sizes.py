@@ -84,9 +84,9 @@ def jobs(folder: Path, count: int) -> Work:
     manifest = job_of(2)
     status = {"conditions": [{"type": "Succeeded", "status": "True", "reason": "Done"}]}
     for number in range(count):
-        one = {**manifest, "metadata": {**manifest["metadata"], "name": f"job-{number}"}}
+        job = {**manifest, "metadata": {**manifest["metadata"], "name": f"job-{number}"}}
         server.create(
-            {"plural": "pytorchjobs", "namespace": "team"}, one | {"status": status}, dry=False
+            {"plural": "pytorchjobs", "namespace": "team"}, job | {"status": status}, dry=False
         )
     config = folder / "kubeconfig"
     cluster = {"clusters": [{"name": "here", "cluster": {"server": server.url}}]}
@@ -102,13 +102,13 @@ def sweep(folder: Path, count: int) -> Work:
     def work() -> None:
         space = {"--learning-rate": [number + 1 for number in range(count)]}
         for trial in search_space.trials(space, [], "train.py"):
-            own = trials.trial_folder(folder, trial.number)
-            (own / "model").mkdir(parents=True)
-            (own / choose.LOGS).mkdir(parents=True)
-            kept = trials.TrialResult(
+            directory = trials.trial_folder(folder, trial.number)
+            (directory / "model").mkdir(parents=True)
+            (directory / choose.LOGS).mkdir(parents=True)
+            result = trials.TrialResult(
                 trial.number, trial.values, score=-trial.number, params={"image": ""}
             )
-            trials.save(kept, folder)
+            trials.save(result, folder)
         with contextlib.redirect_stdout(None):
             choose.choose(folder)
 
@@ -119,8 +119,8 @@ def pipelines(folder: Path, count: int) -> Work:
     """Compiles so many pipelines."""
     text = "".join(PIPELINE.format(number=number) for number in range(count))
     (folder / "many.py").write_text(text)
-    each = [f"./many.py:p{number}" for number in range(count)]
-    return partial(trireme, folder, "compile", *each)
+    references = [f"./many.py:p{number}" for number in range(count)]
+    return partial(trireme, folder, "compile", *references)
 
 
 def files(folder: Path, count: int) -> Work:
@@ -154,31 +154,31 @@ SIZES: dict[Callable[[Path, int], Work], tuple[int, ...]] = {
 }
 
 
-def measured(what: Callable[[Path, int], Work], size: int) -> Cost:
+def measured(case: Callable[[Path, int], Work], size: int) -> Cost:
     """Measures one size and prints its row."""
     with tempfile.TemporaryDirectory() as folder:
-        work = what(Path(folder), size)
+        work = case(Path(folder), size)
 
         def with_children() -> int:
             work()
             return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
-        took = cost(with_children)
+        spent = cost(with_children)
     print(
-        f"{size:9,} {what.__name__:9} {took.cpu:7.2f} s CPU {took.wall:7.2f} s "
-        f"{max(took.memory, took.found) / MIB:6,.0f} MiB",
+        f"{size:9,} {case.__name__:9} {spent.cpu:7.2f} s CPU {spent.wall:7.2f} s "
+        f"{max(spent.memory, spent.result) / MIB:6,.0f} MiB",
         flush=True,
     )
-    return took
+    return spent
 
 
 def main(chosen: list[str]) -> None:
     """Measures and prints the table."""
-    for what, sizes in SIZES.items():
-        if chosen and what.__name__ not in chosen:
+    for case, sizes in SIZES.items():
+        if chosen and case.__name__ not in chosen:
             continue
-        found = [measured(what, size) for size in sizes]
-        cpu, wall = (exponent(sizes, [one[at] for one in found]) for at in (0, 1))
+        costs = [measured(case, size) for size in sizes]
+        cpu, wall = (exponent(sizes, [spent[at] for spent in costs]) for at in (0, 1))
         print(f"exponent of CPU {cpu:.2f}, of wall {wall:.2f}")
 
 

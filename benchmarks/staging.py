@@ -109,20 +109,22 @@ http {{
 def clients(directory: Path, name: str, endpoint: str) -> dict[str, list[str]]:
     """Returns the commands that copy a folder of the bucket to ``copy`` in a directory."""
     copy = str(directory / "copy")
-    ours = json.dumps({"uri": f"s3://bucket/{name}", "endpoint": endpoint, "region": "us-east-1"})
+    dataset = json.dumps(
+        {"uri": f"s3://bucket/{name}", "endpoint": endpoint, "region": "us-east-1"}
+    )
     remote = (
         ":s3,provider=Other,env_auth=true,region=us-east-1,force_path_style=true,list_version=2"
     )
-    found = {
-        "trireme": staged(directory, ours),
+    commands = {
+        "trireme": staged(directory, dataset),
         "rclone": [str(RCLONE), "copy", f"{remote},endpoint='{endpoint}':bucket/{name}", copy],
     }
     # As many transfers at a time as trireme has threads.
-    found["rclone -12"] = [*found["rclone"], "--transfers", "12", "--checkers", "12"]
+    commands["rclone -12"] = [*commands["rclone"], "--transfers", "12", "--checkers", "12"]
     if aws := shutil.which("aws"):
         source = [f"s3://bucket/{name}/", f"{copy}/", "--endpoint-url", endpoint]
-        found["aws"] = [aws, "s3", "cp", "--recursive", "--only-show-errors", *source]
-    return found
+        commands["aws"] = [aws, "s3", "cp", "--recursive", "--only-show-errors", *source]
+    return commands
 
 
 def staged(directory: Path, dataset: str) -> list[str]:
@@ -153,12 +155,12 @@ def compare(title: str, directory: Path, commands: dict[str, list[str]], rounds:
     clean(directory)
     print(f"\n{title}\n{'':<12} {'wall':>8} {'cpu':>8} {'memory':>10}   ratio of wall")
     ours = [cost.wall for cost in costs["trireme"]]
-    for name, taken in costs.items():
-        ratios = [a / cost.wall for a, cost in zip(ours, taken, strict=True)]
+    for name, spent in costs.items():
+        ratios = [a / cost.wall for a, cost in zip(ours, spent, strict=True)]
         print(
-            f"{name:<12} {statistics.median(cost.wall for cost in taken):6.2f} s "
-            f"{statistics.median(cost.cpu for cost in taken):6.2f} s "
-            f"{statistics.median(cost.memory for cost in taken):6.0f} MiB   "
+            f"{name:<12} {statistics.median(cost.wall for cost in spent):6.2f} s "
+            f"{statistics.median(cost.cpu for cost in spent):6.2f} s "
+            f"{statistics.median(cost.memory for cost in spent):6.0f} MiB   "
             f"{statistics.median(ratios):.2f}  ({min(ratios):.2f} to {max(ratios):.2f})",
             flush=True,
         )
@@ -168,7 +170,7 @@ def again(directory: Path, rounds: int) -> None:
     """Prints how long staging an unchanged dataset takes, in all and without the interpreter."""
     command = staged(directory, str(directory / "many"))
     measure(command, {})
-    whole = [measure(command, {})[0].wall for _ in range(rounds)]
+    seconds = [measure(command, {})[0].wall for _ in range(rounds)]
     from trireme.data.cache import fetch
     from trireme.data.description import Dataset
 
@@ -178,7 +180,7 @@ def again(directory: Path, rounds: int) -> None:
         fetch(Dataset(uri=str(directory / "many")), directory / "cache")
         alone.append(time.monotonic() - started)
     print(
-        f"\n{MANY:,} unchanged files again: median {statistics.median(whole):.2f} s, "
+        f"\n{MANY:,} unchanged files again: median {statistics.median(seconds):.2f} s, "
         f"{statistics.median(alone):.2f} s of it once Python is up; goal under 1 s"
     )
 
@@ -191,18 +193,18 @@ def main() -> None:
         directory.chmod(0o755)
         make(directory)
         with object_store(directory) as endpoint:
-            for folder, what in (
+            for folder, title in (
                 ("small", f"{SMALL:,} files of 4 KiB"),
                 ("big", "one file of 2 GiB"),
             ):
                 commands = clients(directory, folder, endpoint)
-                compare(f"{what} from an object store", directory, commands, rounds)
+                compare(f"{title} from an object store", directory, commands, rounds)
                 source, copy = directory / "bucket" / folder, directory / "copy"
                 commands = {
                     "trireme": staged(directory, str(source)),
                     "cp -r": ["cp", "-r", str(source), str(copy)],
                 }
-                compare(f"{what} from disk", directory, commands, rounds)
+                compare(f"{title} from disk", directory, commands, rounds)
         again(directory, rounds)
         clean(directory)
 

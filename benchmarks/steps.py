@@ -70,8 +70,8 @@ def by_hand(folder: Path) -> None:
         working = [pool.submit(_run, command, folder) for _ in range(INDEPENDENT)]
         for number in range(IN_A_ROW):
             _run([sys.executable, "-c", f"print({number} + 1)"], folder)
-        for one in working:
-            one.result()
+        for future in working:
+            future.result()
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -94,15 +94,15 @@ def main() -> None:
     """Runs all of them in turn and prints medians."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     ways = {"trireme": by_trireme, "kfp.local": by_kfp, "bare": by_hand}
-    took: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for name in list(ways)[number % 3 :] + list(ways)[: number % 3]:
-                took[name].append(measured(ways[name], Path(folder)))
-                print(f"{name:<10} {took[name][-1][0]:.1f} s", flush=True)
-    bare = statistics.median(wall for wall, _ in took["bare"])
+                times[name].append(measured(ways[name], Path(folder)))
+                print(f"{name:<10} {times[name][-1][0]:.1f} s", flush=True)
+    bare = statistics.median(wall for wall, _ in times["bare"])
     print(f"\n{'':<10} {'wall':>8} {'of bare':>8} {'cores':>6} {'over bare, a step':>18}")
-    for name, runs in took.items():
+    for name, runs in times.items():
         wall = statistics.median(wall for wall, _ in runs)
         cores = statistics.median(cpu / wall for wall, cpu in runs)
         over = 1000 * (wall - bare) / (INDEPENDENT + IN_A_ROW)

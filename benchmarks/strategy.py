@@ -50,12 +50,12 @@ def main() -> None:
     print(f"language_model.py {MODEL}, {LENGTH} tokens a sample")
     print(f"{'processes':<9}  {'--strategy':<22}  {'predicted':>9}  {'measured':>9}  ratio")
     for processes, cases in CASES.items():
-        given = [f"--strategy {case}" for case in cases]
-        for stage in measure(processes, LENGTH, MODEL, given):
+        options = [f"--strategy {case}" for case in cases]
+        for stage in measure(processes, LENGTH, MODEL, options):
             sizes = [f"{size / 1e6:6.0f} MB" for size in (stage.predicted, stage.measured)]
-            what = stage.case.removeprefix("--strategy ")
+            case = stage.case.removeprefix("--strategy ")
             ratio = stage.predicted / stage.measured
-            print(f"{processes:<9}  {what:<22}  {'  '.join(sizes)}  {ratio:.2f}", flush=True)
+            print(f"{processes:<9}  {case:<22}  {'  '.join(sizes)}  {ratio:.2f}", flush=True)
 
 
 def on_gpu() -> None:
@@ -66,13 +66,13 @@ def on_gpu() -> None:
     print(f"{'':<42}  {'predicted':>9}  {'measured':>9}  ratio   reserved")
     for size, cases in SIZES.items():
         for stage in measure(1, length, model, [f"--size {size} {case}" for case in cases]):
-            told = f"{stage.case:<42}  {stage.predicted / 1e9:6.1f} GB"
+            line = f"{stage.case:<42}  {stage.predicted / 1e9:6.1f} GB"
             if not stage.measured:
-                print(f"{told}  does not fit")
+                print(f"{line}  does not fit")
                 continue
             ratio = f"{stage.predicted / stage.measured:.2f}"
             reserved = f"{stage.reserved / 1e9:6.1f} GB"
-            print(f"{told}  {stage.measured / 1e9:6.1f} GB  {ratio}   {reserved}")
+            print(f"{line}  {stage.measured / 1e9:6.1f} GB  {ratio}   {reserved}")
 
 
 if __name__ == "__main__":

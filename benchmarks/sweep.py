@@ -46,7 +46,7 @@ class Digits:
     """Trains on the digits."""
 
     def __init__(self) -> None:
-        images, labels = (torch.tensor(one) for one in load_digits(return_X_y=True))
+        images, labels = (torch.tensor(array) for array in load_digits(return_X_y=True))
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
         images, labels = images[order].float() / 16, labels[order]
         self.train = images[:1000], labels[:1000]
@@ -59,9 +59,9 @@ class Digits:
         layers = torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)
         network = torch.nn.Sequential(*layers)
         optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
-        found = []
+        accuracies = []
         for _ in range(EPOCHS):
-            for images, labels in zip(*(one.split(50) for one in self.train), strict=True):
+            for images, labels in zip(*(tensor.split(50) for tensor in self.train), strict=True):
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(network(images), labels).backward()
                 optimizer.step()
@@ -69,8 +69,8 @@ class Digits:
                 float((network(images).argmax(1) == labels).double().mean())
                 for images, labels in (self.validation, self.test)
             )
-            found.append((validation, test))
-        return found
+            accuracies.append((validation, test))
+        return accuracies
 
 
 def sweep(
@@ -82,9 +82,9 @@ def sweep(
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder)
         save(search, space(grid, [], "train.py", search), workspace, stopping)
-        for one in trials(grid, [], "train.py", search, count):
-            asked, watch = study.ask(one, workspace, seed)
-            values = {name.removeprefix("--"): value for name, value in asked.values.items()}
+        for trial in trials(grid, [], "train.py", search, count):
+            suggested, watch = study.ask(trial, workspace, seed)
+            values = {name.removeprefix("--"): value for name, value in suggested.values.items()}
             stopped = ""
             try:
                 for score in scores(**values):
@@ -97,8 +97,8 @@ def sweep(
                 best = max(best, (score, values), key=lambda pair: pair[0])
             except StoppedEarly as why:
                 stopped = str(why)
-            result = TrialResult(one.number, asked.values, score=score, stopped=stopped)
-            study.tell(asked, result, workspace)
+            result = TrialResult(trial.number, suggested.values, score=score, stopped=stopped)
+            study.tell(suggested, result, workspace)
     return best[1], epochs
 
 
@@ -106,28 +106,29 @@ def compare(
     name: str, grid: dict, ranges: dict, scores: Scores, of_best: Score, seeds: int
 ) -> None:
     """Prints what the winners of a grid and of searches are worth."""
-    whole = len(trials(grid, []))
+    combinations = len(trials(grid, []))
     print(f"{name}: {of_best.__doc__}")
     searches = [
         (GRID, grid, 0, ""),
-        (RANDOM, ranges, whole // 2, ""),
-        (TPE, ranges, whole // 2, ""),
-        (TPE, ranges, whole, ""),
+        (RANDOM, ranges, combinations // 2, ""),
+        (TPE, ranges, combinations // 2, ""),
+        (TPE, ranges, combinations, ""),
     ]
     if name == "digits":  # a function has nothing to report before its end
         for pruner in PRUNERS:
-            searches += [(GRID, grid, 0, pruner), (TPE, ranges, whole, pruner)]
-    for search, given, count, pruner in searches:
+            searches += [(GRID, grid, 0, pruner), (TPE, ranges, combinations, pruner)]
+    for search, searched, count, pruner in searches:
         stopping = {"metric": "score", "pruner": pruner} if pruner else {}
-        found, epochs = [], []
+        winners, epochs = [], []
         for seed in range(1 if search == GRID else seeds):
-            values, took = sweep(given, search, count, seed, scores, stopping)
-            found.append(of_best(**values))
-            epochs.append(took)
+            values, trained = sweep(searched, search, count, seed, scores, stopping)
+            winners.append(of_best(**values))
+            epochs.append(trained)
         print(
-            f"  {search:6} {pruner:9} {count or whole:3} trials "
+            f"  {search:6} {pruner:9} {count or combinations:3} trials "
             f"{statistics.median(epochs):4.0f} epochs: "
-            f"median {statistics.median(found):.4f}, from {min(found):.4f} to {max(found):.4f}",
+            f"median {statistics.median(winners):.4f}, "
+            f"from {min(winners):.4f} to {max(winners):.4f}",
             flush=True,
         )
 
@@ -145,12 +146,12 @@ def main(seeds: int) -> None:
             function,
             seeds,
         )
-    digits, known = Digits(), {}
+    digits, curves = Digits(), {}
 
     def trained(rate: float, width: int) -> list[tuple[float, float]]:
-        if (rate, width) not in known:
-            known[rate, width] = digits(rate, width)
-        return known[rate, width]
+        if (rate, width) not in curves:
+            curves[rate, width] = digits(rate, width)
+        return curves[rate, width]
 
     def tested(rate: float, width: int) -> float:
         """Accuracy on the test samples of what is best on the validation samples."""

@@ -40,10 +40,10 @@ open(os.path.join(place, "scores.npy"), "wb").write(SCORES)
 
 def sweep(home: Path, count: int, figure: str, *parameters: str) -> float:
     """Returns what a sweep takes of which no model is good enough to be exported."""
-    given = [f"grid={json.dumps({'seed': list(range(count))})}", "workers=0", *parameters]
-    given.append(f"gate={json.dumps({'least': {figure: 1}})}")
+    assignments = [f"grid={json.dumps({'seed': list(range(count))})}", "workers=0", *parameters]
+    assignments.append(f"gate={json.dumps({'least': {figure: 1}})}")
     command = [str(BIN / "trireme"), "run", "sweep"]
-    command += [word for one in given for word in ("-p", one)]
+    command += [word for assignment in assignments for word in ("-p", assignment)]
     return measure(command, {"TRIREME_HOME": str(home)})[0].cpu
 
 
@@ -61,20 +61,20 @@ def programs(folder: Path) -> Path:
 
 def alone(*commands: list[str], **variables: str) -> float:
     """Returns what commands take, with folders of their own."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         names = ("MODEL_DIR", "CHECKPOINT_DIR", "EVALUATION_DIR")
         for name in names:
-            Path(place, name).mkdir()
-        folders = {name: str(Path(place, name)) for name in names}
+            Path(directory, name).mkdir()
+        folders = {name: str(Path(directory, name)) for name in names}
         return sum(measure(command, folders | variables)[0].cpu for command in commands)
 
 
 def compare(name: str, ours: list[float], count: int, theirs: float) -> None:
     """Prints what a sweep takes, and what each of its trials adds."""
-    each = (ours[1] - ours[0]) / (count - FEW)
+    per_trial = (ours[1] - ours[0]) / (count - FEW)
     print(
         f"{name}: {count} trials {ours[1]:.1f} s, {ours[1] / (count * theirs):.2f} times as many "
-        f"alone; each {each:.2f} s, alone {theirs:.2f} s, {each - theirs:+.2f} s",
+        f"alone; each {per_trial:.2f} s, alone {theirs:.2f} s, {per_trial - theirs:+.2f} s",
         flush=True,
     )
 
@@ -87,14 +87,14 @@ def main() -> None:
         code = programs(Path(directory, "code"))
         data.mkdir()
         (data / "nothing").write_text("nothing")
-        given = [f"code_url={code}", "entrypoint=train.py", f"dataset_uri={data}"]
-        given.append('evaluation={"entrypoint": "evaluate.py"}')
-        sweep(home, FEW, "goodness", *given)  # sets up MLflow's store, fills the disk cache
-        found = [sweep(home, many, "goodness", *given) for many in (FEW, count)]
+        assignments = [f"code_url={code}", "entrypoint=train.py", f"dataset_uri={data}"]
+        assignments.append('evaluation={"entrypoint": "evaluate.py"}')
+        sweep(home, FEW, "goodness", *assignments)  # sets up MLflow's store, fills the disk cache
+        seconds = [sweep(home, many, "goodness", *assignments) for many in (FEW, count)]
         both = ([sys.executable, str(code / file)] for file in ("train.py", "evaluate.py"))
-        compare("trivial", found, count, alone(*both))
+        compare("trivial", seconds, count, alone(*both))
 
-        found = [sweep(home, many, "accuracy") for many in (FEW, count)]
+        seconds = [sweep(home, many, "accuracy") for many in (FEW, count)]
         digits = next((home / "cache" / "trees").glob("*/train.npz")).parent
         command = [str(BIN / "torchrun"), "--standalone", "--nproc-per-node=1", str(TRAINER)]
         threads = str(len(os.sched_getaffinity(0)))
@@ -103,7 +103,7 @@ def main() -> None:
         with ThreadPoolExecutor(cpus()) as pool:  # as many at a time as in the sweep
             runs = pool.map(lambda _: alone(command, DATA_DIR=str(digits), **variables), range(4))
             theirs = statistics.mean(runs)
-        compare("reference trainer", found, count, theirs)
+        compare("reference trainer", seconds, count, theirs)
 
 
 if __name__ == "__main__":

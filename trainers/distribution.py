@@ -95,11 +95,11 @@ def make_strategy(name: str, arguments: argparse.Namespace) -> tf.distribute.Str
         options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if name == "mirrored":
-        there = [device.name.split(":", 1)[1] for device in tf.config.list_logical_devices()]
+        names = [device.name.split(":", 1)[1] for device in tf.config.list_logical_devices()]
         for device in devices or []:
             kind, _, number = device.upper().rpartition("DEVICE:")[2].strip("/").partition(":")
-            if f"{kind}:{number or 0}" not in there:
-                raise InvalidRequest(f"there is no device {device}; there are {', '.join(there)}")
+            if f"{kind}:{number or 0}" not in names:
+                raise InvalidRequest(f"there is no device {device}; there are {', '.join(names)}")
         operations = CROSS_DEVICE_OPS[reduction]() if reduction else None
         return tf.distribute.MirroredStrategy(devices, operations)
     return tf.distribute.OneDeviceStrategy("GPU:0" if gpu else "CPU:0")

@@ -90,13 +90,13 @@ def join() -> torch.device:
         # The local rank: ranks count through all machines, devices only through this one's.
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(device)
-    given: dict[str, Any] = {"backend": "gloo"}
+    options: dict[str, Any] = {"backend": "gloo"}
     if device.type == "cuda":
-        given = {"backend": "nccl", "device_id": device}
+        options = {"backend": "nccl", "device_id": device}
     if "RANK" not in os.environ:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host may not know its own address
-        given |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    dist.init_process_group(**given)
+        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(**options)
     return device
 
 
@@ -182,8 +182,8 @@ class Samples:
             self.order = np.random.default_rng([self.seed, epoch]).permutation(len(self.x))
         chosen = self.order[start : start + self.size]
         targets = np.full((self.size, *self.y.shape[1:]), NONE, np.int64)
-        given = self.y[chosen].astype(np.int64)  # NONE is in no range of small or unsigned numbers
-        targets[: len(chosen)] = np.where(given < 0, NONE, given)
+        labels = self.y[chosen].astype(np.int64)  # NONE is in no range of small or unsigned numbers
+        targets[: len(chosen)] = np.where(labels < 0, NONE, labels)
         local = chosen[self.local]  # alone: to read what others train on would take time
         inputs = np.zeros((self.local.stop - self.local.start, *self.x.shape[1:]), self.x.dtype)
         inputs[: len(local)] = self.x[local]
@@ -216,13 +216,15 @@ def start_weights(arguments: dict[str, int], network: nn.Module) -> dict[str, to
     file = Path(os.environ["WARM_START_DIR"], "model.pt")
     try:
         saved = torch.load(file, "cpu", weights_only=True, mmap=True)
-        found, weights = saved["arguments"], saved["state_dict"]
+        saved_arguments, weights = saved["arguments"], saved["state_dict"]
         shapes = {name: value.shape for name, value in weights.items()}
     except UNREADABLE as error:
         why = str(error).partition("\n")[0]
         raise Ended(f"training cannot start from {file}: {why}", 2) from None
-    if found != arguments:
-        raise Ended(f"training cannot start from {file}: it has {found}, not {arguments}", 2)
+    if saved_arguments != arguments:
+        raise Ended(
+            f"training cannot start from {file}: it has {saved_arguments}, not {arguments}", 2
+        )
     for name, value in network.named_parameters():
         if shapes.get(name) != value.shape:
             raise Ended(f"training cannot start from {file}: its network has another {name}", 2)

@@ -84,7 +84,7 @@ def sums_of(weights: Arrays, images: jax.Array, labels: jax.Array) -> tuple[jax.
     logits, counted = apply(weights, images), labels >= 0
     losses = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
     hits = logits.argmax(1) == labels
-    sums = jnp.stack([jnp.where(counted, each, 0).sum() for each in (losses, hits, counted)])
+    sums = jnp.stack([jnp.where(counted, values, 0).sum() for values in (losses, hits, counted)])
     return sums[0] / sums[2], sums
 
 
@@ -94,8 +94,8 @@ def step(state: Arrays, images: jax.Array, labels: jax.Array, rate: jax.Array) -
     gradients, sums = jax.grad(sums_of, has_aux=True)(state["weights"], images, labels)
     count = state["count"] + 1
 
-    def mean(now: jax.Array, before: jax.Array, kept: float) -> jax.Array:
-        return kept * before + (1 - kept) * now
+    def mean(now: jax.Array, before: jax.Array, share: float) -> jax.Array:
+        return share * before + (1 - share) * now
 
     first = jax.tree.map(lambda g, m: mean(g, m, 0.9), gradients, state["first"])
     second = jax.tree.map(lambda g, v: mean(g * g, v, 0.999), gradients, state["second"])
@@ -139,8 +139,8 @@ def train(arguments: argparse.Namespace) -> None:
     if rank == 0 and checkpoint.exists():
         with np.load(checkpoint) as saved:
             paths, form = jax.tree_util.tree_flatten_with_path(state)
-            found = [saved[jax.tree_util.keystr(path)] for path, _ in paths]
-            state, done = jax.tree_util.tree_unflatten(form, found), int(saved["done"])
+            leaves = [saved[jax.tree_util.keystr(path)] for path, _ in paths]
+            state, done = jax.tree_util.tree_unflatten(form, leaves), int(saved["done"])
     # What others see of the folder may be older, and all have to start from the same epoch.
     state, done = broadcast_one_to_all((state, done))
     done = int(done)
@@ -150,9 +150,12 @@ def train(arguments: argparse.Namespace) -> None:
         print(f"resuming after epoch {done}", flush=True)
 
     mesh = Mesh(np.array(jax.devices()), ("data",))
-    parts, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
-    total = jax.jit(lambda values: values.sum(0), out_shardings=whole)
-    state = jax.device_put(state, whole)
+    parts, replicated = (
+        NamedSharding(mesh, PartitionSpec("data")),
+        NamedSharding(mesh, PartitionSpec()),
+    )
+    total = jax.jit(lambda values: values.sum(0), out_shardings=replicated)
+    state = jax.device_put(state, replicated)
     # Each device of a process takes as many samples.
     size = arguments.batch_size * len(jax.local_devices())
     stop = False
@@ -165,7 +168,7 @@ def train(arguments: argparse.Namespace) -> None:
             images, labels = np.zeros((size, *x.shape[1:]), np.float32), np.full(size, -1)
             images[: len(chosen)], labels[: len(chosen)] = x[chosen], y[chosen]
             batch = (
-                jax.make_array_from_process_local_data(parts, each) for each in (images, labels)
+                jax.make_array_from_process_local_data(parts, array) for array in (images, labels)
             )
             state, counted = step(state, *batch, rate)
             sums += np.asarray(counted)
@@ -181,7 +184,7 @@ def train(arguments: argparse.Namespace) -> None:
             save(flat(state) | {"done": np.array(done)}, checkpoint)
     if metrics and done >= arguments.epochs:
         save(
-            {name: np.asarray(each) for name, each in state["weights"].items()},
+            {name: np.asarray(array) for name, array in state["weights"].items()},
             directory("MODEL_DIR") / "model.npz",
         )
     if metrics:

@@ -81,8 +81,8 @@ class Meter:
         speed = self.tokens / (time.monotonic() - self.started)
         figures = {"loss": loss, "tokens_per_second": speed}
         if self.peak_flops:
-            each = cost.operations(self.arguments.shape, shape[1])
-            figures["model_flops_utilization"] = speed * each / self.peak_flops
+            operations = cost.operations(self.arguments.shape, shape[1])
+            figures["model_flops_utilization"] = speed * operations / self.peak_flops
         summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
         print(f"step {step}/{self.arguments.steps} {summary}", flush=True)
         self.metrics.log(step, **figures, learning_rate=rate(step - 1, self.arguments))

@@ -64,8 +64,8 @@ class MetricsServer:
         self.since = now
         for name, value in {"step": step, **values}.items():
             if name not in self.gauges:
-                known = re.sub(r"\W", "_", name)  # what Prometheus takes for a name
-                self.gauges[name] = self.gauge(f"training_{known}", name.replace("_", " "))
+                metric_name = re.sub(r"\W", "_", name)  # what Prometheus takes for a name
+                self.gauges[name] = self.gauge(f"training_{metric_name}", name.replace("_", " "))
             self.gauges[name].set(value)
 
 
@@ -203,15 +203,15 @@ class Metrics:
 
     def _left(self) -> list[dict[str, Any]]:
         """Returns what an earlier start of this training has left in the file."""
-        found = []
+        metrics = []
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in self.unsent.read_text().split("\n"):
                 with contextlib.suppress(*UNREADABLE):
                     read = json.loads(line)
                     metric = {name: kind(read[name]) for name, kind in FIELDS.items()}
                     if max(metric["timestamp"], abs(metric["step"])) < 2**63:  # as MLflow's are
-                        found.append(metric)
-        return found
+                        metrics.append(metric)
+        return metrics
 
 
 def until_sigterm() -> threading.Event:

@@ -18,13 +18,13 @@ def complete(arguments: argparse.Namespace) -> None:
     size = transformer.SIZES[arguments.size]
     named = {name: getattr(arguments, name) or getattr(size, name) for name in size._fields}
     shape = arguments.shape = transformer.Shape(**named)
-    given = {axis: getattr(arguments, axis) for axis in strategies.AXES}
+    sizes = {axis: getattr(arguments, axis) for axis in strategies.AXES}
     world = int(os.environ.get("WORLD_SIZE", 1))
     arguments.strategy = arguments.strategy or ("ddp" if world > 1 else "single")
     main = MAIN_AXIS[arguments.strategy]
-    others = math.prod(count or 1 for axis, count in given.items() if axis != main)
-    given[main] = given[main] or max(1, world // others)
-    pp, dp, tp = arguments.mesh = tuple(count or 1 for count in given.values())
+    others = math.prod(count or 1 for axis, count in sizes.items() if axis != main)
+    sizes[main] = sizes[main] or max(1, world // others)
+    pp, dp, tp = arguments.mesh = tuple(count or 1 for count in sizes.values())
     per_process = arguments.batch_size // dp
     micro = arguments.micro_batch = arguments.micro_batch or max(1, per_process // pp)
     wrong = {

@@ -50,8 +50,8 @@ class Pictures:
 
     def __getitem__(self, index: Any) -> np.ndarray:
         numbers = np.arange(len(self))[index]
-        found = self.read(numbers.reshape(-1)).astype(self.dtype) / 255
-        return found.reshape(*numbers.shape, *self.shape[1:])
+        pixels = self.read(numbers.reshape(-1)).astype(self.dtype) / 255
+        return pixels.reshape(*numbers.shape, *self.shape[1:])
 
 
 def load(data: Path, split: str, refuse: Refuse) -> tuple[Any, np.ndarray]:
@@ -95,8 +95,8 @@ def image_problem(x: Any, y: np.ndarray) -> str:
 def has_split(data: Path, split: str) -> bool:
     """Tells whether a dataset seems to have a split in a known form."""
     files = (f"{split}.npz", f"{split}/x.npy", f"{split}/y.npy")
-    known = any((data / name).exists() for name in files)
-    return known or bool(_mnist_files(data, split) or classes(data, split))
+    has_files = any((data / name).exists() for name in files)
+    return has_files or bool(_mnist_files(data, split) or classes(data, split))
 
 
 def classes(data: Path, split: str) -> list[str]:
@@ -149,10 +149,10 @@ def _folders(data: Path, split: str, refuse: Refuse) -> tuple[Pictures, np.ndarr
     files = [file for some in by_class for file in some]
 
     def read(numbers: np.ndarray) -> np.ndarray:
-        made = np.empty((len(numbers), *first.shape), np.uint8)
-        for place, number in enumerate(numbers):
-            made[place] = _pixels(files[number], refuse, like=first)
-        return made
+        array = np.empty((len(numbers), *first.shape), np.uint8)
+        for position, number in enumerate(numbers):
+            array[position] = _pixels(files[number], refuse, like=first)
+        return array
 
     return Pictures((len(files), *first.shape), read), labels
 
@@ -169,10 +169,12 @@ def _pixels(file: Path, refuse: Refuse, like: np.ndarray | None = None) -> np.nd
             elif picture.mode in ("I", "F"):
                 raise refuse(f"the picture {file} has 32 bits a pixel; make it one of 8 or 16")
             if like is None:
-                made = picture.convert("L" if picture.mode in GREY else "RGB")
+                converted = picture.convert("L" if picture.mode in GREY else "RGB")
             else:
-                made = picture.convert("L" if len(like) == 1 else "RGB")
-                made = made.resize((like.shape[2], like.shape[1]), Image.Resampling.BILINEAR)
+                converted = picture.convert("L" if len(like) == 1 else "RGB")
+                converted = converted.resize(
+                    (like.shape[2], like.shape[1]), Image.Resampling.BILINEAR
+                )
     except (*BROKEN, SyntaxError, Image.DecompressionBombError) as error:
         raise refuse(f"the picture {file} cannot be read: {error}") from None
-    return np.atleast_3d(np.asarray(made)).transpose(2, 0, 1)
+    return np.atleast_3d(np.asarray(converted)).transpose(2, 0, 1)

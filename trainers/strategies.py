@@ -57,9 +57,9 @@ def parallelize(network: nn.Module, mesh: DeviceMesh) -> None:
             input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
         ),
     }
-    found = {name for name, _ in network.named_modules()}  # a stage has some of them
+    names = {name for name, _ in network.named_modules()}  # a stage has some of them
     plan = {
-        name: style for name, style in plan.items() if name.startswith("blocks") or name in found
+        name: style for name, style in plan.items() if name.startswith("blocks") or name in names
     }
     parallelize_module(network, mesh, plan)
 
@@ -93,17 +93,19 @@ def build(arguments: argparse.Namespace, mesh: DeviceMesh, device: torch.device)
 
 def set_weights(network: nn.Module, shape: transformer.Shape) -> None:
     """Gives a network, or a part of one, the weights that training starts from."""
-    given = helpers.start_weights(shape._asdict(), network)
+    weights = helpers.start_weights(shape._asdict(), network)
     layers, seed = shape.layers, helpers.seed()
     options = StateDictOptions(full_state_dict=True)
     # One after the other, for they may be large; of its own module, for the network has many.
     for prefix, module in network.named_modules():
         for name, value in module.named_parameters(recurse=False):
             called = f"{prefix}.{name}"
-            found = (
-                given[called] if given else transformer.initial(called, value.shape, layers, seed)
+            values = (
+                weights[called]
+                if weights
+                else transformer.initial(called, value.shape, layers, seed)
             )
-            set_model_state_dict(module, {name: found}, options=options)
+            set_model_state_dict(module, {name: values}, options=options)
 
 
 def loss_of(logits: torch.Tensor, targets: torch.Tensor, scale: float) -> torch.Tensor:
@@ -136,8 +138,8 @@ def pipeline(
     network: nn.Module, mesh: DeviceMesh, device: torch.device, parts: int
 ) -> Callable[..., Losses]:
     """Returns what computes the gradients of a batch, in so many parts, through all stages."""
-    here, stages, group = mesh.get_local_rank(), mesh.size(), mesh.get_group()
-    stage = PipelineStage(network, here, stages, device, group=group)
+    rank, stages, group = mesh.get_local_rank(), mesh.size(), mesh.get_group()
+    stage = PipelineStage(network, rank, stages, device, group=group)
     schedule = Schedule1F1B(stage, parts, loss_of, scale_grads=False)
 
     def compute(inputs: torch.Tensor, targets: torch.Tensor, scale: float) -> Losses:

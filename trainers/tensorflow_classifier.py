@@ -117,8 +117,8 @@ def train(
         if "WARM_START_DIR" in os.environ:
             start = Path(os.environ["WARM_START_DIR"], "model")
             try:
-                given = tf.saved_model.load(start).variables
-                network.set_weights([variable.numpy() for variable in given])
+                variables = tf.saved_model.load(start).variables
+                network.set_weights([variable.numpy() for variable in variables])
             except (OSError, ValueError) as error:
                 why = str(error).partition("\n")[0]
                 raise distribution.InvalidRequest(

@@ -85,8 +85,8 @@ def in_form(rows: Any, forms: tuple[tuple[str, ...], ...] = FORMS) -> Any:
     columns = set(rows.column_names)
     form = next((form for form in forms if columns.issuperset(form)), None)
     if not form:
-        known = ", or ".join(" and ".join(form) for form in forms)
-        raise Unusable(f"texts need a column {known}, not {', '.join(sorted(columns))}")
+        choices = ", or ".join(" and ".join(form) for form in forms)
+        raise Unusable(f"texts need a column {choices}, not {', '.join(sorted(columns))}")
     if not len(rows):
         raise Unusable(
             "there are no texts; to measure by are those in files with test in their names, or "
@@ -95,15 +95,15 @@ def in_form(rows: Any, forms: tuple[tuple[str, ...], ...] = FORMS) -> Any:
     first = rows[0]
     for name in form:
         if not (are_messages(first[name]) or (isinstance(first[name], str) and form != MESSAGES)):
-            what = "a list of messages" if form == MESSAGES else "a text or a list of messages"
+            expected = "a list of messages" if form == MESSAGES else "a text or a list of messages"
             raise Unusable(
-                f'the column {name} needs {what}, as [{{"role": "user", "content": …}}], and '
+                f'the column {name} needs {expected}, as [{{"role": "user", "content": …}}], and '
                 f"begins with {str(first[name])[:60]!r}"
             )
-    meant = set(form)
+    used = set(form)
     if form == COMPARED and are_messages(first.get("prompt")) == are_messages(first["chosen"]):
-        meant.add("prompt")  # otherwise the answers begin with it
-    return rows.remove_columns(sorted(columns & COLUMNS - meant))
+        used.add("prompt")  # otherwise the answers begin with it
+    return rows.remove_columns(sorted(columns & COLUMNS - used))
 
 
 def are_messages(value: Any) -> bool:
@@ -111,7 +111,9 @@ def are_messages(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(each, dict) and {"role", "content"} <= each.keys() for each in value)
+        and all(
+            isinstance(message, dict) and {"role", "content"} <= message.keys() for message in value
+        )
     )
 
 

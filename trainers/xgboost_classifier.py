@@ -134,8 +134,8 @@ class SaveRounds(xgboost.callback.TrainingCallback):
         stopping = np.array([self.terminated.is_set()], np.int32)
         stop = bool(xgboost.collective.allreduce(stopping, xgboost.collective.Op.MAX)[0])
         if self.metrics:
-            found = {name: each[-1] for name, each in evals_log["train"].items()}
-            figures = {"loss": found["mlogloss"], "accuracy": 1 - found["merror"]}
+            scores = {name: values[-1] for name, values in evals_log["train"].items()}
+            figures = {"loss": scores["mlogloss"], "accuracy": 1 - scores["merror"]}
             self.metrics.log(done, **figures)
             summary = " ".join(f"{name} {value:.7g}" for name, value in figures.items())
             print(f"round {done}/{self.rounds} {summary}", flush=True)

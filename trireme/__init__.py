@@ -60,9 +60,9 @@ def __getattr__(name: str) -> Any:
     """Loads what is asked for: kfp takes a second, and few commands need it."""
     if name not in __all__:
         raise AttributeError(f"module 'trireme' has no attribute {name!r}")
-    others = dict.fromkeys(("get", "run", "runs"), "targets.handle")
-    others["compare_runs"] = "targets.comparing"
-    module = others.get(name, "steps")
+    modules = dict.fromkeys(("get", "run", "runs"), "targets.handle")
+    modules["compare_runs"] = "targets.comparing"
+    module = modules.get(name, "steps")
     return getattr(importlib.import_module(f"trireme.{module}"), name)
 
 

@@ -47,10 +47,10 @@ def cause(status: int, lines: Iterable[str]) -> str:
         return _crash(lines)
     if status != 1:  # that of an exception
         return ""
-    said = exception(lines)
-    if not said and (fatal := next(filter(None, map(_FATAL.match, lines)), None)):
-        said = fatal["words"] + _crash(lines)  # of a process that a launcher has started
-    return f": {said}" if said else ""
+    reason = exception(lines)
+    if not reason and (fatal := next(filter(None, map(_FATAL.match, lines)), None)):
+        reason = fatal["words"] + _crash(lines)  # of a process that a launcher has started
+    return f": {reason}" if reason else ""
 
 
 def exception(lines: Iterable[str]) -> str:
@@ -58,7 +58,7 @@ def exception(lines: Iterable[str]) -> str:
 
     Of several ranks it is that of the first to fail, of exceptions with a cause the last.
     """
-    found: dict[str, str] = {}
+    exceptions: dict[str, str] = {}
     open_frames: set[str] = set()
     for line in lines:
         begins = _RANK.match(line)
@@ -68,9 +68,9 @@ def exception(lines: Iterable[str]) -> str:
             open_frames.add(rank)
         elif rank in open_frames and text.strip() and not text.startswith((" ", "\t")):
             open_frames.discard(rank)
-            if _EXCEPTION.match(text) and not (found and _OF_A_LAUNCHER.match(text)):
-                found[rank] = text.strip()
-    return without_values(next(iter(found.values()), ""))[:LONGEST]
+            if _EXCEPTION.match(text) and not (exceptions and _OF_A_LAUNCHER.match(text)):
+                exceptions[rank] = text.strip()
+    return without_values(next(iter(exceptions.values()), ""))[:LONGEST]
 
 
 def _crash(lines: list[str]) -> str:
@@ -83,8 +83,8 @@ def _crash(lines: list[str]) -> str:
         if not (frame := _STACK.match(line)):
             break
         frames.append(frame)
-    own = [frame for frame in frames if not OF_A_LIBRARY.match(frame["file"])] or frames
-    if not own:
+    user_frames = [frame for frame in frames if not OF_A_LIBRARY.match(frame["file"])] or frames
+    if not user_frames:
         return ""
-    name = own[0]["file"].rpartition("/")[2]
-    return f" at {name}, line {own[0]['line']}, in {own[0]['where']}"
+    name = user_frames[0]["file"].rpartition("/")[2]
+    return f" at {name}, line {user_frames[0]['line']}, in {user_frames[0]['where']}"

@@ -238,25 +238,34 @@ def pipeline(
         without: The parameters that it does not have.
         instead: Another text for a parameter or, in a tuple, another default and text.
     """
-    described = {each: _changed(PARAMETERS[each], instead.get(each)) for each in PARAMETERS}
-    described = {each: found for each, found in described.items() if each not in without}
+    described = {
+        parameter: _changed(PARAMETERS[parameter], instead.get(parameter))
+        for parameter in PARAMETERS
+    }
+    described = {
+        parameter: description
+        for parameter, description in described.items()
+        if parameter not in without
+    }
 
     def decorate(build: Callable[[dict[str, Any]], None]) -> Any:
         def graph(*values: Any) -> None:
             build(dict(zip(described, values, strict=True)))
 
-        texts = "\n".join(f"    {each}: {found.text}" for each, found in described.items())
+        texts = "\n".join(
+            f"    {parameter}: {description.text}" for parameter, description in described.items()
+        )
         graph.__name__, graph.__module__ = build.__name__, build.__module__
         graph.__doc__ = f"{inspect.cleandoc(build.__doc__ or '')}\n\nArgs:\n{texts}\n"
         graph.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(
-                    each,
+                    parameter,
                     inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                    default=found.default,
-                    annotation=found.type,
+                    default=description.default,
+                    annotation=description.type,
                 )
-                for each, found in described.items()
+                for parameter, description in described.items()
             ]
         )
         return dsl.pipeline(graph, name=name, display_name=display_name, pipeline_config=WORKSPACE)
@@ -264,7 +273,7 @@ def pipeline(
     return decorate
 
 
-def _changed(found: Described, instead: Any) -> Described:
+def _changed(described: Described, instead: Any) -> Described:
     if isinstance(instead, tuple):
-        return found._replace(default=instead[0], text=instead[1])
-    return found._replace(text=instead) if instead else found
+        return described._replace(default=instead[0], text=instead[1])
+    return described._replace(text=instead) if instead else described

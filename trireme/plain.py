@@ -19,9 +19,11 @@ _HIGH = (b"\xc2", b"\xd8\x9c", b"\xe2\x80", b"\xe2\x81")
 
 def plain(text: str) -> str:
     """Returns text without what would move the cursor or colour a reader's terminal."""
-    there = text.encode(errors="replace")
+    encoded = text.encode(errors="replace")
     # Nearly all text has none of these, which is seen so ten times as fast as by the expression.
-    if len(there.translate(None, _LOW)) == len(there) and not any(map(there.__contains__, _HIGH)):
+    if len(encoded.translate(None, _LOW)) == len(encoded) and not any(
+        map(encoded.__contains__, _HIGH)
+    ):
         return text
     return _CONTROL.sub("", text)
 

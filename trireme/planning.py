@@ -90,8 +90,8 @@ class Plan:
                 role.name,
                 role.count,
                 role.image,
-                asked := requests(role.pod),
-                self.prices.hour(asked, role.selector) * role.count if self.prices else 0.0,
+                requested := requests(role.pod),
+                self.prices.hour(requested, role.selector) * role.count if self.prices else 0.0,
             )
             for role in (roles(self.manifest) if self.manifest else ())
         ]
@@ -99,17 +99,17 @@ class Plan:
     @property
     def images(self) -> list[str]:
         """All that it pulls, as far as that is known beforehand; a step's first."""
-        found = [image for _, image in self.steps if image != LATER]
-        return list(dict.fromkeys([*found, *(pods.image for pods in self.pods)]))
+        of_steps = [image for _, image in self.steps if image != LATER]
+        return list(dict.fromkeys([*of_steps, *(pods.image for pods in self.pods)]))
 
     @property
     def total(self) -> Pods:
         """All of these together."""
-        asked: dict[str, Decimal] = {}
+        requested: dict[str, Decimal] = {}
         for pods in self.pods:
-            asked = added(asked, pods.requests, pods.count)
+            requested = added(requested, pods.requests, pods.count)
         hour = job_hour(self.prices, self.manifest) if self.prices and self.manifest else 0.0
-        return Pods("together", sum(pods.count for pods in self.pods), "", asked, hour)
+        return Pods("together", sum(pods.count for pods in self.pods), "", requested, hour)
 
     @property
     def time_limit(self) -> int | None:
@@ -138,16 +138,16 @@ class Plan:
 def plan_pipeline(
     pipeline: Pipeline,
     arguments: dict[str, Any],
-    known: Prices | None,
+    price_table: Prices | None,
     manifest: Callable[[TrainingJob], dict[str, Any]] = render,
 ) -> Plan:
     """Plans a run of a pipeline."""
     count, at_once = 0, 0
-    job = Plan([], {}, count, at_once, "", [], [], known)
+    job = Plan([], {}, count, at_once, "", [], [], price_table)
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
-        job = plan_job(manifest(planned.job), known)
-        Bill(arguments.get("budget", 0.0), known).open(job.manifest)
+        job = plan_job(manifest(planned.job), price_table)
+        Bill(arguments.get("budget", 0.0), price_table).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
     return replace(
@@ -161,7 +161,7 @@ def plan_pipeline(
         needed=[
             *(_secrets(arguments) if is_ours else _mounted_secrets(pipeline)),
             Needed("ConfigMap", table.CONFIG_MAP, optional=True),
-            *(_claim(name, place) for name, place in pipeline.claims.items()),
+            *(_claim(name, path) for name, path in pipeline.claims.items()),
             *job.needed,
         ],
         rights=[*job.rights, (PODS, "", "get"), *([CODE] if takes_config_map else [])],
@@ -169,9 +169,11 @@ def plan_pipeline(
     )
 
 
-def plan_job(manifest: dict[str, Any], known: Prices | None) -> Plan:
+def plan_job(manifest: dict[str, Any], price_table: Prices | None) -> Plan:
     """Plans a training job without a pipeline."""
-    return Plan([], manifest, 1, 1, "", references(manifest), admission.rights(manifest), known)
+    return Plan(
+        [], manifest, 1, 1, "", references(manifest), admission.rights(manifest), price_table
+    )
 
 
 def manifest_for(cluster: Cluster | None, job: TrainingJob) -> dict[str, Any]:
@@ -181,10 +183,10 @@ def manifest_for(cluster: Cluster | None, job: TrainingJob) -> dict[str, Any]:
 
 def read_prices(cluster: Cluster) -> Prices | None:
     """Returns the price table of a cluster's namespace; ``None`` without one."""
-    found = cluster.find(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
-    if found is None:
+    config_map = cluster.find(CONFIG_MAPS, table.CONFIG_MAP, cluster.namespace)
+    if config_map is None:
         return None
-    data = found.get("data") or {}
+    data = config_map.get("data") or {}
     if table.NAME not in data:
         raise InputError(f"ConfigMap {table.CONFIG_MAP}: has no key {table.NAME}")
     return prices.parse(data[table.NAME], f"in ConfigMap {table.CONFIG_MAP}")
@@ -205,8 +207,8 @@ def _trainings(pipeline: Pipeline, arguments: dict[str, Any]) -> Trainings | Non
     if not paths:
         return None
     defaults = {name: PARAMETERS[name].default for name in (*JOB_PARAMETERS, "framework", "job")}
-    given = defaults | pipeline.graph.inputs_of(paths[0], arguments)
-    return trainings(given["framework"], given)
+    inputs = defaults | pipeline.graph.inputs_of(paths[0], arguments)
+    return trainings(inputs["framework"], inputs)
 
 
 def _mounted_secrets(pipeline: Pipeline) -> Iterator[Needed]:
@@ -231,7 +233,7 @@ def _secrets(arguments: dict[str, Any]) -> Iterator[Needed]:
             yield Needed("Secret", name, optional=name == default)
 
 
-def _claim(name: str, place: Path) -> Needed:
+def _claim(name: str, path: Path) -> Needed:
     # Training on several nodes reads either; what is copied to the cache is written, too.
-    modes = ("ReadWriteMany",) if place == CACHE else ("ReadOnlyMany", "ReadWriteMany")
+    modes = ("ReadWriteMany",) if path == CACHE else ("ReadOnlyMany", "ReadWriteMany")
     return Needed("PersistentVolumeClaim", name, modes=modes)

@@ -51,7 +51,7 @@ def _all() -> "list[EntryPoint]":
     from importlib.metadata import entry_points  # which few commands need
 
     everything = entry_points()  # it reads a file of each installed package
-    return [each for group in everything.groups for each in everything.select(group=group)]
+    return [entry for group in everything.groups for entry in everything.select(group=group)]
 
 
 def found(group: str, ours: Collection[str] = ()) -> "dict[str, EntryPoint]":
@@ -61,7 +61,10 @@ def found(group: str, ours: Collection[str] = ()) -> "dict[str, EntryPoint]":
         ours: The names that are Trireme's.
     """
     entries: dict[str, EntryPoint] = {}
-    for entry in sorted((each for each in _all() if each.group == group), key=lambda one: one.name):
+    for entry in sorted(
+        (candidate for candidate in _all() if candidate.group == group),
+        key=lambda candidate: candidate.name,
+    ):
         first = entries.get(entry.name)
         if entry.name not in ours and first is None:
             entries[entry.name] = entry
@@ -121,23 +124,23 @@ def every(
         ours: The names that are Trireme's.
         fault: Returns what is wrong with what an entry point of a name holds; empty for nothing.
     """
-    things = {}
+    values = {}
     for name, entry in found(group, ours).items():
         try:
-            thing = entry.load()
-            if isinstance(thing, kind):
-                why = fault(name, thing)
+            value = entry.load()
+            if isinstance(value, kind):
+                why = fault(name, value)
             else:
-                what = "class" if isinstance(thing, type) else type(thing).__name__
-                why = f"{entry.value} is a {what}, no {kind.__name__}"
+                type_name = "class" if isinstance(value, type) else type(value).__name__
+                why = f"{entry.value} is a {type_name}, no {kind.__name__}"
         except (Exception, SystemExit) as error:
             leave_out(entry, error)
             continue
         if why:
             leave_out(entry, why)
         else:
-            things[name] = thing
-    return things
+            values[name] = value
+    return values
 
 
 class Result(NamedTuple):
@@ -148,7 +151,7 @@ class Result(NamedTuple):
 
 
 def guard(
-    thing: object,
+    instance: object,
     protocol: type,
     entry: "EntryPoint",
     results: Mapping[str, Result],
@@ -157,7 +160,7 @@ def guard(
     """Has the methods of what another package brings fail in one sentence that says whose it is.
 
     Args:
-        thing: What it brings, an instance of the protocol.
+        instance: What it brings, an instance of the protocol.
         results: What methods have to return, by their names.
         passing: What a method may raise besides a ``TriremeError``, by its name.
     """
@@ -165,8 +168,8 @@ def guard(
         if isfunction(method) and not name.startswith("_"):
             # A reader of the output that goes away is no fault of the package's.
             kinds = (TriremeError, BrokenPipeError, (passing or {}).get(name, TriremeError))
-            guarded = _guarded(getattr(thing, name), name, entry, results.get(name), kinds)
-            object.__setattr__(thing, name, guarded)  # it may be a frozen dataclass
+            guarded = _guarded(getattr(instance, name), name, entry, results.get(name), kinds)
+            object.__setattr__(instance, name, guarded)  # it may be a frozen dataclass
 
 
 def ends_a_command(error: Exception) -> bool:
@@ -184,17 +187,17 @@ def _guarded(
     passing: tuple[type[Exception], ...],
 ) -> Callable[..., Any]:
     @wraps(method)
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         try:
-            found = method(*given, **named)
-            if result and not result.is_one(found):
-                raise TypeError(f"it returned {repr(found)}, no {result.words}")
+            returned = method(*arguments, **named)
+            if result and not result.is_one(returned):
+                raise TypeError(f"it returned {repr(returned)}, no {result.words}")
         except passing:
             raise
         except Exception as error:
             if ends_a_command(error):
                 raise
             raise TriremeError(f"{called(entry)} failed in {name}: {in_words(error)}") from error
-        return found
+        return returned
 
     return call

@@ -36,11 +36,11 @@ def write(file: Path, progress: Progress) -> None:
 def read(file: Path) -> Progress | None:
     """Returns how far it was last, if anything is known."""
     try:
-        kept = json.loads(file.read_text())
-        numbers = kept["share"], kept.get("left")
+        content = json.loads(file.read_text())
+        numbers = content["share"], content.get("left")
         if all(number is None or math.isfinite(number) for number in numbers):
             share, left = numbers
-            return Progress(share, str(kept["words"]), left, str(kept.get("reason", "")))
+            return Progress(share, str(content["words"]), left, str(content.get("reason", "")))
     except (OSError, ValueError, LookupError, TypeError):
         pass
     return None

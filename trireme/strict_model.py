@@ -35,26 +35,26 @@ class StrictModel(BaseModel):
         except ValidationError as error:
             # A name that is wrong explains why another is missing.
             first = min(error.errors(include_url=False), key=lambda e: e["type"] == "missing")
-            place = dotted((parameter, *first["loc"]))
+            path = dotted((parameter, *first["loc"]))
             if first["type"] in ("extra_forbidden", "missing"):
-                what = "is needed" if first["type"] == "missing" else "is not a field"
+                problem = "is needed" if first["type"] == "missing" else "is not a field"
                 above = dotted((parameter, *first["loc"][:-1]))
                 has = ", ".join(model_of(cls, first["loc"]).model_fields)
-                raise InputError(f"{place} {what}; {above} has {has}") from None
+                raise InputError(f"{path} {problem}; {above} has {has}") from None
             message = first["msg"].removeprefix("Value error, ")
             message = message[0].lower() + message[1:]
-            raise InputError(f"{place} {first['input']!r}: {message}") from None
+            raise InputError(f"{path} {first['input']!r}: {message}") from None
 
 
-def dotted(place: Iterable[int | str]) -> str:
+def dotted(path: Iterable[int | str]) -> str:
     """Returns where a value is as a person reads it, whatever its names hold."""
-    names = map(str, place)
+    names = map(str, path)
     return ".".join(name if name.isprintable() else repr(name) for name in names)
 
 
-def model_of(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
+def model_of(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
     """Returns the model, or the part of it, that a field is of."""
-    for part in place[:-1]:
+    for part in path[:-1]:
         field = model.model_fields.get(str(part))
         model = (field and _model_in(field.annotation)) or model
     return model

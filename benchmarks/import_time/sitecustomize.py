@@ -39,13 +39,13 @@ def _timed(name, *rest):
 def _write():
     global _written
     _written = sum(_spent.values())
-    found = {
+    record = {
         "command": [*sys.orig_argv, *sys.argv],  # a fork has other arguments
         "cpu": time.process_time(),
         "imports": _spent,
     }
     partial = Path(FOLDER, f"{os.getpid()}.partial")
-    partial.write_text(json.dumps(found))
+    partial.write_text(json.dumps(record))
     partial.replace(partial.with_suffix(".json"))
 
 

@@ -21,10 +21,10 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("revision")
     parser.add_argument("destination", type=Path)
-    given = vars(parser.parse_args())
-    at, data = given.pop("data_at"), given.pop("data")
+    arguments = vars(parser.parse_args())
+    at, data = arguments.pop("data_at"), arguments.pop("data")
     with last_words():
-        found = checkout(**given)
+        result = checkout(**arguments)
         if at:
-            link(Path(found.path), at, data)
-        print(found.commit)
+            link(Path(result.path), at, data)
+        print(result.commit)

@@ -44,13 +44,13 @@ def check_program(field: str, program: str) -> None:
 
 def copy_trainers(destination: Path) -> str:
     """Makes a directory the code of a run; returns the id of its contents."""
-    wanted = commit()
-    if _commit(destination / PLACE) != wanted:
+    expected = commit()
+    if _commit(destination / PLACE) != expected:
         with written_whole(destination) as partial:
             for name, file in _files(TRAINERS).items():
                 (partial / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, partial / name)
-    return wanted
+    return expected
 
 
 def commit() -> str:

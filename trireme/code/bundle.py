@@ -67,7 +67,7 @@ def pack(repository: Path, commit: str, file: Path) -> bool:
     objects = must("list it", git(*named, commit, at=repository))
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         command = ("pack-objects", "--quiet", f"{folder}/code")
-        name = must("pack it", git(*command, at=repository, given=objects)).strip()
+        name = must("pack it", git(*command, at=repository, stdin=objects)).strip()
         Path(folder, f"code-{name}.pack").rename(file)
     return True
 
@@ -83,8 +83,8 @@ def fetched(place: str, commit: str) -> Iterator[Path]:
         _download(place, commit, file)
         (repository / "shallow").write_text(f"{commit}\n")
         (repository / "HEAD").write_text(f"{commit}\n")
-        whole = git("index-pack", str(file), at=repository).returncode == 0
-        if not whole or git("rev-list", "--objects", commit, at=repository).returncode != 0:
+        is_indexed = git("index-pack", str(file), at=repository).returncode == 0
+        if not is_indexed or git("rev-list", "--objects", commit, at=repository).returncode != 0:
             raise InputError(
                 f"code_url bundle://{place}/{commit}: what is there is not that commit"
             )
@@ -99,19 +99,19 @@ def of_directory(url: str, revision: str, has_mlflow: bool, without: Sequence[st
         without: Paths of it that are no code.
     """
     if snapshot.is_meant(url, revision):
-        with snapshot.taken(url, without) as taken:
-            say(f"{url} travels {taken.in_words or 'as it is committed'}")
-            return _packed(url, taken.repository, taken.commit, has_mlflow)
+        with snapshot.taken(url, without) as working_tree:
+            say(f"{url} travels {working_tree.in_words or 'as it is committed'}")
+            return _packed(url, working_tree.repository, working_tree.commit, has_mlflow)
     snapshot.check_top(url)
     directory = urls.directory(url)
     name = f"{revision or 'HEAD'}^{{commit}}"
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
         repository = Path(folder, "git")
         shadow.make(directory, repository)
-        found = git("rev-parse", "--verify", name, at=repository)
-        if found.returncode:
+        result = git("rev-parse", "--verify", name, at=repository)
+        if result.returncode:
             raise InputError(f"code_url {url!r}: has no commit {revision or 'HEAD'!r}")
-        return _packed(url, repository, found.stdout.strip(), has_mlflow)
+        return _packed(url, repository, result.stdout.strip(), has_mlflow)
 
 
 def _packed(url: str, repository: Path, commit: str, has_mlflow: bool) -> Bundle:
@@ -177,13 +177,13 @@ def _download(place: str, commit: str, file: Path) -> None:
     cluster = Cluster(patience=PATIENCE)
     name = config_map(commit)
     try:
-        found = cluster.get(CONFIG_MAPS, name, cluster.namespace)
+        stored = cluster.get(CONFIG_MAPS, name, cluster.namespace)
     except NotFound:
         raise InputError(
             f"code_url bundle://{place}/{commit}: the ConfigMap {name} is gone from namespace "
             f"{cluster.namespace}; run again from the folder with the code"
         ) from None
-    file.write_bytes(base64.b64decode((found.get("binaryData") or {}).get(FILE, "")))
+    file.write_bytes(base64.b64decode((stored.get("binaryData") or {}).get(FILE, "")))
 
 
 def _from_mlflow(commit: str, file: Path) -> None:
@@ -195,7 +195,7 @@ def _from_mlflow(commit: str, file: Path) -> None:
     query = f"tags.`{TAG}` = '{FILE}' and tags.`git.commit` = '{commit}'"
     for run in client.search_runs(experiments, query):
         # Pipelines' runs have the tags of the step that has the file.
-        if any(each.path == FILE for each in client.list_artifacts(run.info.run_id)):
+        if any(artifact.path == FILE for artifact in client.list_artifacts(run.info.run_id)):
             with tempfile.TemporaryDirectory() as folder:
                 shutil.copyfile(client.download_artifacts(run.info.run_id, FILE, folder), file)
             return

@@ -40,13 +40,13 @@ def git(
     at: Path | None = None,
     access: Access = NO_ACCESS,
     environment: Mapping[str, str] = MappingProxyType({}),
-    given: str = "",
+    stdin: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Runs git.
 
     Args:
         environment: Further variables.
-        given: Its standard input.
+        stdin: Its standard input.
     """
     command = ["git", *(part for option in _OPTIONS for part in ("-c", option)), *access.options]
     if at:
@@ -55,7 +55,7 @@ def git(
         ended = subprocess.run(
             [*command, *arguments],
             env=_environment(access) | dict(environment),
-            input=given.encode(errors="surrogateescape"),
+            input=stdin.encode(errors="surrogateescape"),
             capture_output=True,
             timeout=TIME_LIMIT,
         )
@@ -64,7 +64,7 @@ def git(
     except subprocess.TimeoutExpired:
         raise TriremeError(f"git {arguments[0]} did not finish within {TIME_LIMIT} s") from None
     # Not as text, in which Python makes a line's end of a carriage return in a name.
-    printed = (each.decode(errors="surrogateescape") for each in (ended.stdout, ended.stderr))
+    printed = (stream.decode(errors="surrogateescape") for stream in (ended.stdout, ended.stderr))
     result = subprocess.CompletedProcess(ended.args, ended.returncode, *printed)
     if result.returncode < 0:
         how = signal.Signals(-result.returncode).name
@@ -96,5 +96,7 @@ def must(action: str, result: subprocess.CompletedProcess[str]) -> str:
 
 
 def _environment(access: Access) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    return kept | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | access.environment
+    variables = {
+        name: text for name, text in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY
+    }
+    return variables | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | access.environment

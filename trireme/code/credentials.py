@@ -52,11 +52,11 @@ def access(source: str, name: str) -> Iterator[Access]:
     _check(secret, name, to)
     if to:
         secrets.check_host("code_secret", name, "code", to.host)
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         options = ["-c", "credential.helper=", "-c", "core.askPass="]
         if to and to.scheme in ("http", "https"):
-            options += ["-c", f"credential.{to.origin}.helper={_helper(secret, kept)}"]
-        ssh = _ssh(secret, name, kept)
+            options += ["-c", f"credential.{to.origin}.helper={_helper(secret, stack)}"]
+        ssh = _ssh(secret, name, stack)
         environment |= {"GIT_SSH_COMMAND": ssh, "GIT_ASKPASS": "", "SSH_ASKPASS": ""}
         hidden = (secret["password"],) if secret.get("password") else ()
         yield Access(tuple(options), environment, hidden)
@@ -71,14 +71,14 @@ def for_others(url: str, name: str) -> Iterator[dict[str, str]]:
     if not url or not secrets.read(name, "code", KEYS):
         yield {}
         return
-    with access(url, name) as found:
-        settings = [option.partition("=") for option in found.options[1::2]]
+    with access(url, name) as granted:
+        settings = [option.partition("=") for option in granted.options[1::2]]
         # https://git-scm.com/docs/git-config#ENVIRONMENT
         variables = {"GIT_CONFIG_COUNT": str(len(settings))}
         for number, (key, _, value) in enumerate(settings):
             variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        found.environment.pop("GIT_ALLOW_PROTOCOL")  # uv also reads what it has on the disk
-        yield variables | found.environment
+        granted.environment.pop("GIT_ALLOW_PROTOCOL")  # uv also reads what it has on the disk
+        yield variables | granted.environment
 
 
 def _check(secret: secrets.Secret, name: str, to: Server | None) -> None:
@@ -91,34 +91,34 @@ def _check(secret: secrets.Secret, name: str, to: Server | None) -> None:
         raise InputError(f"code_secret {name!r} has no ssh-privatekey, which {to.host} needs")
 
 
-def _helper(secret: secrets.Secret, kept: ExitStack) -> str:
+def _helper(secret: secrets.Secret, stack: ExitStack) -> str:
     """Returns a credential helper, which git runs only for the origin that it is configured for."""
     # Unlike what GIT_ASKPASS names it is not asked in words that would have to be understood to
     # know whose password is wanted, for instance after a redirect. See
     # https://git-scm.com/docs/gitcredentials.
     username = secret.get("username") or ANY_USER
-    answer = _held(f"username={username}\npassword={secret['password']}\n", kept)
+    answer = _memory_file(f"username={username}\npassword={secret['password']}\n", stack)
     return f'!answer() {{ test "$1" != get || cat {answer}; }}; answer'
 
 
-def _ssh(secret: secrets.Secret, name: str, kept: ExitStack) -> str:
+def _ssh(secret: secrets.Secret, name: str, stack: ExitStack) -> str:
     command = f"{_SSH} -F none -o IdentitiesOnly=yes -o IdentityAgent=none"
     command += " -o StrictHostKeyChecking=yes -o UpdateHostKeys=no"
     if "ssh-privatekey" in secret:
         # A key that was pasted on Windows, or that lost the end of its last line, is refused.
-        key = _held(secret["ssh-privatekey"].replace("\r\n", "\n") + "\n", kept)
+        key = _memory_file(secret["ssh-privatekey"].replace("\r\n", "\n") + "\n", stack)
         _check_key(key, name)
         command += f" -i {key}"
     if "known_hosts" in secret:
-        known_hosts = _held(secret["known_hosts"] + "\n", kept)
+        known_hosts = _memory_file(secret["known_hosts"] + "\n", stack)
         command += f" -o UserKnownHostsFile={known_hosts} -o GlobalKnownHostsFile=none"
     return command
 
 
-def _held(content: str, kept: ExitStack) -> str:
+def _memory_file(content: str, stack: ExitStack) -> str:
     """Returns the name of a file in memory, readable by this user, that ends with this process."""
     descriptor = os.memfd_create("secret")
-    kept.callback(os.close, descriptor)
+    stack.callback(os.close, descriptor)
     os.fchmod(descriptor, 0o600)
     with os.fdopen(os.dup(descriptor), "w") as file:
         file.write(content)

@@ -23,28 +23,28 @@ def check(at: str) -> str:
 
 def link(code: Path, at: str, data: str) -> None:
     """Makes a path in the code lead to the dataset; it may be there as a folder without files."""
-    place = code / at
-    if place.is_dir() and not place.is_symlink() and not _has_files(place):
-        shutil.rmtree(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    path = code / at
+    if path.is_dir() and not path.is_symlink() and not _has_files(path):
+        shutil.rmtree(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # of a trial that begins at the same moment
-        place.symlink_to(data)
-    if not place.is_symlink() or str(place.readlink()) != data:
+        path.symlink_to(data)
+    if not path.is_symlink() or str(path.readlink()) != data:
         raise InputError(
             f"data_at {at!r}: the code has files there, which would hide the dataset; name another "
             "place, or remove them from the repository"
         )
 
 
-def advice(said: str, data: Path) -> str:
+def advice(exception: str, data: Path) -> str:
     """Returns what to do about a file that a program has not found and its dataset has.
 
     Args:
-        said: The program's exception.
+        exception: The program's exception.
         data: DATA_DIR.
     """
-    found = _NOT_FOUND.search(said)
-    parts = PurePosixPath(found[1]).parts if found and not found[1].startswith("/") else ()
+    match = _NOT_FOUND.search(exception)
+    parts = PurePosixPath(match[1]).parts if match and not match[1].startswith("/") else ()
     for number in range(len(parts)):
         rest = PurePosixPath(*parts[number:])
         if (data / rest).exists():

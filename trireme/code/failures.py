@@ -40,55 +40,55 @@ _SAYING_NOTHING = re.compile(
 )
 
 
-def is_fault(said: str) -> bool:
+def is_fault(output: str) -> bool:
     """Whether git failed for a reason that may be gone at the next attempt."""
     answers = (_REFUSED, _HOST_KEY, _NO_REPOSITORY, _NOT_THERE)
-    return bool(_FAULT.search(said)) and not any(answer.search(said) for answer in answers)
+    return bool(_FAULT.search(output)) and not any(answer.search(output) for answer in answers)
 
 
-def is_not_there(said: str) -> bool:
+def is_not_there(output: str) -> bool:
     """Whether the server has no such branch, tag or commit, or does not hand it out by its id."""
-    return bool(_NOT_THERE.search(said))
+    return bool(_NOT_THERE.search(output))
 
 
-def reason(said: str) -> str:
+def reason(output: str) -> str:
     """Returns the line that tells most, fit for a terminal.
 
     URLs lose what may be secret: LFS servers sign theirs in the query, and a person's own
     configuration of git may put a token before the host.
     """
-    said = re.sub(r"://[^/@\s']+@", "://", re.sub(r"\?[^\s']+", "?...", said))
-    lines = ["".join(filter(str.isprintable, line)) for line in said.splitlines()]
+    output = re.sub(r"://[^/@\s']+@", "://", re.sub(r"\?[^\s']+", "?...", output))
+    lines = ["".join(filter(str.isprintable, line)) for line in output.splitlines()]
     lines = [line.strip() for line in lines if line.strip()]
     worth = [line for line in lines if not _SAYING_NOTHING.search(line)]
     telling = [line for line in worth if line.startswith(_TELLING)]
     return (telling or worth or lines or ["git said nothing"])[0]
 
 
-def unreadable(source: str, said: str, secret: str) -> TriremeError:
+def unreadable(source: str, output: str, secret: str) -> TriremeError:
     """Returns why a repository cannot be read, and what can be done, as an error to raise."""
-    if _HOST_KEY.search(said):
+    if _HOST_KEY.search(output):
         where = f"as known_hosts to the Secret {secret!r}" if secret else "to ~/.ssh/known_hosts"
         return InputError(
             f"code_url {source!r} cannot be read: the server's key is unknown or has changed; "
             f"compare it with the key that its owner publishes and add it {where}"
         )
-    if untrusted := certificates.refused(said, f"code_url {source!r}", "GIT_SSL_CAINFO"):
+    if untrusted := certificates.refused(output, f"code_url {source!r}", "GIT_SSL_CAINFO"):
         return untrusted
-    sentence = f"code_url {source!r} cannot be read: {reason(said)}"
-    if is_fault(said):
+    sentence = f"code_url {source!r} cannot be read: {reason(output)}"
+    if is_fault(output):
         return TriremeError(sentence)
-    advice = _advice(source, said, secret)
+    advice = _advice(source, output, secret)
     return InputError(f"{sentence}; {advice}" if advice else sentence)
 
 
-def _advice(source: str, said: str, secret: str) -> str:
+def _advice(source: str, output: str, secret: str) -> str:
     of_ssh = (to := server(source)) is not None and to.scheme == "ssh"
     needed = "ssh-privatekey" if of_ssh else "username and password or token"
-    if secret and _REFUSED.search(said):
+    if secret and _REFUSED.search(output):
         return f"check the {needed} of the Secret {secret!r}"
-    if secret and _NO_REPOSITORY.search(said):
+    if secret and _NO_REPOSITORY.search(output):
         return f"check the URL, and that the Secret {secret!r} may read it"
-    if to and (_REFUSED.search(said) or _NO_REPOSITORY.search(said)):
+    if to and (_REFUSED.search(output) or _NO_REPOSITORY.search(output)):
         return f"a private repository needs code_secret, the name of a Secret with {needed}"
     return ""

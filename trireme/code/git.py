@@ -87,11 +87,13 @@ def check_here(url: str, secret: str, revision: str = "", without: Sequence[str]
     source, name = urls.source(url), secrets.given(secret, "code")
     with repository.opened(source, name) as origin:
         if urls.is_local(source):
-            place = urls.path(origin.place)
-            repository.check(origin, revision, place)
+            directory = urls.path(origin.place)
+            repository.check(origin, revision, directory)
             if not snapshot.is_meant(url, revision):
-                found = git("rev-parse", "--verify", f"{revision or 'HEAD'}^{{commit}}", at=place)
-                tree.check_links_of(must("find the commit", found).strip(), place)
+                result = git(
+                    "rev-parse", "--verify", f"{revision or 'HEAD'}^{{commit}}", at=directory
+                )
+                tree.check_links_of(must("find the commit", result).strip(), directory)
 
 
 def check_file(
@@ -103,7 +105,7 @@ def check_file(
         name: The parameter that names the file.
     """
     path = str(PurePosixPath(directory, file))
-    if any(PurePosixPath(path).is_relative_to(each) for each in without):
+    if any(PurePosixPath(path).is_relative_to(folder) for folder in without):
         raise InputError(f"{name} {file!r} is left out of the code: code_without names it")
     if snapshot.is_meant(url, revision) and snapshot.is_left_out(url, path):
         raise InputError(f"{name} {file!r} is left out of the code: .gitignore names it")
@@ -123,14 +125,16 @@ def _has_file(path: str, url: str, revision: str) -> bool:
         return (at / path).is_file()
     commit = revision or "HEAD"
     with repository.opened(source, "") as origin:
-        place = urls.path(origin.place)
-        if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=place).returncode:
+        directory = urls.path(origin.place)
+        if git("rev-parse", "--verify", f"{commit}^{{commit}}", at=directory).returncode:
             return True
-        if git("cat-file", "-e", f"{commit}:{path}", at=place).returncode == 0:
+        if git("cat-file", "-e", f"{commit}:{path}", at=directory).returncode == 0:
             return True
         # In a submodule, or behind a link, only a checkout tells.
-        above = [str(each) for each in PurePosixPath(path).parents][:-1]
-        listed = git("ls-tree", commit, "--", *above, at=place).stdout.splitlines() if above else []
+        above = [str(parent) for parent in PurePosixPath(path).parents][:-1]
+        listed = (
+            git("ls-tree", commit, "--", *above, at=directory).stdout.splitlines() if above else []
+        )
         return any(line.startswith(("160000", "120000")) for line in listed)
 
 
@@ -143,8 +147,8 @@ def resolve(url: str, revision: str, secret: str = "") -> str:
         return revision.lower()
     source = urls.source(url)
     with repository.opened(source, secret) as origin:
-        found = repository.tip(origin, revision)
-    return found.commit if found else revision
+        tip = repository.tip(origin, revision)
+    return tip.commit if tip else revision
 
 
 def checkout(
@@ -184,18 +188,18 @@ def checkout(
     journal.log_params({name: value for name, value in params.items() if value})
     try:
         with repository.opened(source, secret) as origin:
-            if given := urls.bundle(url):
-                found, notes = _bring_bundle(given, origin, destination, submodules)
+            if bundle_url := urls.bundle(url):
+                resolved, notes = _bring_bundle(bundle_url, origin, destination, submodules)
             elif snapshot.is_meant(url, revision):
-                found, notes = _bring_snapshot(url, origin, destination, submodules, without)
+                resolved, notes = _bring_snapshot(url, origin, destination, submodules, without)
             else:
-                found, notes = _bring(origin, revision, destination, submodules)
-                notes += _without_changes(source, found, destination)
+                resolved, notes = _bring(origin, revision, destination, submodules)
+                notes += _without_changes(source, resolved, destination)
         path = _inside(directory, destination)
-        _record(source, found, notes)
+        _record(source, resolved, notes)
     except OSError as error:
         raise _unwritable(destination, error) from None
-    return Checkout(str(path), found.commit)
+    return Checkout(str(path), resolved.commit)
 
 
 def _bring_builtin(destination: Path) -> Checkout:
@@ -214,8 +218,8 @@ def _already_there(origin: Origin, revision: str, destination: Path) -> Found | 
     commit = repository.commit_at(destination)
     if not commit or revisions.is_commit(revision):
         return Found(commit, "") if commit and commit == revision.lower() else None
-    if found := repository.tip(origin, revision):
-        return found if found.commit == commit else None
+    if tip := repository.tip(origin, revision):
+        return tip if tip.commit == commit else None
     is_short = revisions.may_be_short_commit(revision) and commit.startswith(revision.lower())
     is_it = is_short and repository.is_from(destination, origin.source)
     return Found(commit, "") if is_it else None
@@ -229,44 +233,46 @@ def _bring(
     Args:
         repo: Where the commit itself is, if it is not at the origin.
     """
-    place = Origin(repo.as_uri(), "", LOCAL_ACCESS) if repo else origin
-    if found := _already_there(place, revision, destination):
-        return found, []
+    remote = Origin(repo.as_uri(), "", LOCAL_ACCESS) if repo else origin
+    if resolved := _already_there(remote, revision, destination):
+        return resolved, []
     with written_whole(destination) as partial:
-        found = repository.fetch(place, revision, partial)
+        resolved = repository.fetch(remote, revision, partial)
         if repo:
             must("name the origin", git("remote", "set-url", "origin", origin.source, at=partial))
-        contents = tree.fill(origin, found.commit, partial, submodules)
+        contents = tree.fill(origin, resolved.commit, partial, submodules)
         tree.check_links(contents.links, partial)
-    return found, [f"without {what}" for what in contents.missing]
+    return resolved, [f"without {missing}" for missing in contents.missing]
 
 
 def _bring_bundle(
-    given: urls.Bundle, origin: Origin, destination: Path, submodules: str
+    bundle_url: urls.Bundle, origin: Origin, destination: Path, submodules: str
 ) -> tuple[Found, list[str]]:
-    found, notes = Found(given.commit, ""), list[str]()
-    if repository.commit_at(destination) != given.commit:
-        with bundle.fetched(given.place, given.commit) as repo:
-            found, notes = _bring(origin, given.commit, destination, submodules, repo)
+    resolved, notes = Found(bundle_url.commit, ""), list[str]()
+    if repository.commit_at(destination) != bundle_url.commit:
+        with bundle.fetched(bundle_url.place, bundle_url.commit) as repo:
+            resolved, notes = _bring(origin, bundle_url.commit, destination, submodules, repo)
     subject = git("log", "-1", "--format=%s", at=destination).stdout.strip()
-    _keep(destination, found.commit)
+    _keep(destination, resolved.commit)
     journal.log_tags({"git.dirty": str(subject == snapshot.SUBJECT).lower()})
-    return found, notes
+    return resolved, notes
 
 
 def _bring_snapshot(
     url: str, origin: Origin, destination: Path, submodules: str, without: Sequence[str]
 ) -> tuple[Found, list[str]]:
-    with snapshot.taken(url, without) as taken:
-        found, notes = _bring(origin, taken.commit, destination, submodules, taken.repository)
-        if taken.changed:
+    with snapshot.taken(url, without) as working_tree:
+        resolved, notes = _bring(
+            origin, working_tree.commit, destination, submodules, working_tree.repository
+        )
+        if working_tree.changed:
             changes = destination.with_name(f"{destination.name}.diff")
-            if write_changes(urls.path(origin.source), taken.head, changes):
+            if write_changes(urls.path(origin.source), working_tree.head, changes):
                 journal.log_artifact(changes)
-            _keep(destination, found.commit)
-            say(f"{origin.source} is checked out {taken.in_words}")
-    journal.log_tags({"git.dirty": str(bool(taken.changed)).lower()})
-    return found, [*filter(None, [taken.in_words]), *notes]
+            _keep(destination, resolved.commit)
+            say(f"{origin.source} is checked out {working_tree.in_words}")
+    journal.log_tags({"git.dirty": str(bool(working_tree.changed)).lower()})
+    return resolved, [*filter(None, [working_tree.in_words]), *notes]
 
 
 def _keep(destination: Path, commit: str) -> None:
@@ -286,23 +292,23 @@ def _inside(directory: str, destination: Path) -> Path:
     return path
 
 
-def _record(source: str, found: Found, notes: list[str]) -> None:
-    tags = {"git.commit": found.commit, "git.url": source}
-    if found.branch:
-        tags["git.branch"] = found.branch
+def _record(source: str, resolved: Found, notes: list[str]) -> None:
+    tags = {"git.commit": resolved.commit, "git.url": source}
+    if resolved.branch:
+        tags["git.branch"] = resolved.branch
     for note in notes:
         if note.startswith("without"):
             say(f"warning: {source} is checked out {note}")
     journal.log_tags(tags)
-    journal.summarize(", ".join([f"{source} at {found.commit[:12]}", *notes]))
+    journal.summarize(", ".join([f"{source} at {resolved.commit[:12]}", *notes]))
 
 
-def _without_changes(source: str, found: Found, destination: Path) -> list[str]:
+def _without_changes(source: str, resolved: Found, destination: Path) -> list[str]:
     """Records what a working tree has besides the commit that was wanted of it."""
     if not urls.is_local(source):
         return []
     changes = destination.with_name(f"{destination.name}.diff")
-    dirty = write_changes(urls.path(source), found.commit, changes)
+    dirty = write_changes(urls.path(source), resolved.commit, changes)
     if dirty is not None:
         journal.log_tags({"git.dirty": str(dirty).lower()})
     if dirty:
@@ -323,13 +329,13 @@ def write_changes(directory: Path, commit: str, file: Path) -> bool | None:
     file.unlink(missing_ok=True)
     if shadow.git_dir(directory) is None:
         return None
-    with shadow.of(directory) as ours:
-        if git("rev-parse", "HEAD", at=directory, environment=ours).stdout.strip() != commit:
+    with shadow.of(directory) as environment:
+        if git("rev-parse", "HEAD", at=directory, environment=environment).stdout.strip() != commit:
             return None
         # git itself writes to the file: there may be more of it than fits into memory.
         output = f"--output={file.absolute()}"
         command = ("diff", *_DIFF, output, commit)
-        if git(*command, at=directory, environment=ours).returncode != 0:
+        if git(*command, at=directory, environment=environment).returncode != 0:
             return None
     if not file.stat().st_size:
         file.unlink()

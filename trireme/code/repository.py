@@ -43,8 +43,8 @@ class Origin(NamedTuple):
 @contextmanager
 def opened(source: str, secret: str) -> Iterator[Origin]:
     """Gives where a repository comes from, with the access that it needs."""
-    with credentials.access(source, secret) as access, shadow.standing_for(source) as place:
-        yield Origin(source, secret, access, place)
+    with credentials.access(source, secret) as access, shadow.standing_for(source) as url:
+        yield Origin(source, secret, access, url)
 
 
 def commit_at(directory: Path) -> str:
@@ -62,8 +62,8 @@ def is_from(directory: Path, source: str) -> bool:
 def tip(origin: Origin, revision: str) -> Found | None:
     """Returns what a branch, a tag or ``HEAD`` is on the server now; None for anything else."""
     names = revisions.names(revision)
-    asked = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
-    result = patiently("ls-remote", origin.place, *asked, access=origin.access)
+    patterns = [pattern for name in names for pattern in (name, f"{name}^{{}}")]
+    result = patiently("ls-remote", origin.place, *patterns, access=origin.access)
     if result.returncode != 0:
         raise unreadable(origin.source, result.stderr, origin.secret)
     commits = {name: commit for commit, name in map(str.split, result.stdout.splitlines())}
@@ -149,15 +149,15 @@ def _full(origin: Origin, short: str, repository: Path) -> str:
 
 
 def _commit(name: str, revision: str, origin: Origin, repository: Path) -> str:
-    found = git("rev-parse", "--verify", f"{name}^{{commit}}", at=repository)
-    if "ambiguous" in found.stderr:
+    result = git("rev-parse", "--verify", f"{name}^{{commit}}", at=repository)
+    if "ambiguous" in result.stderr:
         raise InputError(
             f"code_revision {revision!r}: several commits in {origin.source} begin with it; give "
             "more of the id"
         )
-    if found.returncode != 0:
+    if result.returncode != 0:
         raise _missing(revision, origin)
-    return found.stdout.strip()
+    return result.stdout.strip()
 
 
 def _missing(revision: str, origin: Origin) -> InputError:

@@ -41,9 +41,9 @@ NO_CODE = (
 def git_dir(directory: Path) -> Path | None:
     """Returns the repository of a directory: its ``.git``, or itself; None where it is none."""
     try:
-        for found in (_dot_git(directory), directory):
-            if (found / "HEAD").is_file() and (_common(found) / "objects").is_dir():
-                return found
+        for candidate in (_dot_git(directory), directory):
+            if (candidate / "HEAD").is_file() and (_common(candidate) / "objects").is_dir():
+                return candidate
     except OSError:  # a path that is too long, or nobody else's business
         pass
     return None
@@ -59,7 +59,9 @@ def _dot_git(directory: Path) -> Path:
 
 def top(directory: Path) -> Path | None:
     """Returns the top of the working tree that a directory is in; None where it is in none."""
-    return next((one for one in (directory, *directory.parents) if (one / ".git").exists()), None)
+    return next(
+        (folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None
+    )
 
 
 def is_plain(directory: Path) -> bool:
@@ -109,17 +111,17 @@ def _make(directory: Path, into: Path) -> dict[str, str]:
     if real == directory:
         return {"GIT_DIR": str(into)}
     _check_tree(directory)
-    ours = {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
-    _unmark(directory, ours)
-    return ours
+    environment = {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
+    _unmark(directory, environment)
+    return environment
 
 
 def _make_empty(directory: Path, into: Path) -> dict[str, str]:
     """Makes a repository without commits for a folder that has none."""
     _check_tree(directory)
     into.parent.mkdir(parents=True, exist_ok=True)
-    made = git("init", "--quiet", "--bare", "--template=", str(into), at=into.parent)
-    must("make a repository", made)
+    result = git("init", "--quiet", "--bare", "--template=", str(into), at=into.parent)
+    must("make a repository", result)
     (into / "info").mkdir()
     _leave_out(into)
     return {"GIT_DIR": str(into), "GIT_WORK_TREE": str(directory)}
@@ -146,9 +148,9 @@ def _unmark(directory: Path, environment: dict[str, str]) -> None:
     }
     for option, names in marks.items():
         if names:
-            there = "".join(f"{name}\0" for name in names)
+            listing = "".join(f"{name}\0" for name in names)
             update = ("update-index", option, "-z", "--stdin")
-            unmarked = git(*update, at=directory, environment=environment, given=there)
+            unmarked = git(*update, at=directory, environment=environment, stdin=listing)
             must("look at all files", unmarked)
 
 
@@ -166,21 +168,21 @@ def standing_for(source: str) -> Iterator[str]:
         yield source
         return
     directory = urls.path(source)
-    found = git_dir(directory) or git_dir(Path(f"{directory}.git"))  # as git looks for it
-    if found is None and not is_plain(directory):
+    repository = git_dir(directory) or git_dir(Path(f"{directory}.git"))  # as git looks for it
+    if repository is None and not is_plain(directory):
         raise _none(source, directory)
     with tempfile.TemporaryDirectory(prefix="trireme-code-") as folder:
         into = Path(folder, "git")
-        make(found or directory, into)
+        make(repository or directory, into)
         yield into.as_uri()
 
 
 def _none(source: str, directory: Path) -> InputError:
-    place = directory.resolve()
-    if whole := next((above for above in place.parents if git_dir(above)), None):
+    folder = directory.resolve()
+    if repository := next((above for above in folder.parents if git_dir(above)), None):
         return InputError(
-            f"code_url {source!r} is a folder of the git repository {whole}; give code_url={whole} "
-            f"and code_directory={place.relative_to(whole)}"
+            f"code_url {source!r} is a folder of the git repository {repository}; give "
+            f"code_url={repository} and code_directory={folder.relative_to(repository)}"
         )
     return InputError(f"code_url {source!r} is not a git repository")
 
@@ -190,10 +192,10 @@ def _line(file: Path) -> str:
         return os.fsdecode(stream.read(_LINE)).rstrip("\r\n")
 
 
-def _common(found: Path) -> Path:
+def _common(repository: Path) -> Path:
     """Returns what a working tree shares with others of its repository."""
-    shared = found / "commondir"
-    return found / _line(shared) if shared.is_file() else found
+    shared = repository / "commondir"
+    return repository / _line(shared) if shared.is_file() else repository
 
 
 def _copy(file: Path, to: Path, largest: int = _LARGEST) -> None:
@@ -203,15 +205,15 @@ def _copy(file: Path, to: Path, largest: int = _LARGEST) -> None:
         shutil.copyfile(file, to)
         # An index that seems to be newer than it is has git take a file for unchanged that has been
         # changed in the same second.
-        found = file.stat()
-        os.utime(to, ns=(found.st_atime_ns, found.st_mtime_ns))
+        info = file.stat()
+        os.utime(to, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def _configure(real: Path, ours: Path) -> None:
-    ours.write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+def _configure(real: Path, config: Path) -> None:
+    config.write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
     if not real.is_file():
         return
-    listed = git("config", "--file", str(real), "--null", "--list", at=ours.parent).stdout
+    listed = git("config", "--file", str(real), "--null", "--list", at=config.parent).stdout
     for entry in listed.split("\0"):
         key, _, value = entry.partition("\n")
         if (key, value) == ("extensions.objectformat", "sha256"):
@@ -220,10 +222,12 @@ def _configure(real: Path, ours: Path) -> None:
                 "that do so by SHA-1, as git does by itself, are read"
             )
         if key in _HARMLESS:
-            must("keep a setting", git("config", "--file", str(ours), key, value, at=ours.parent))
+            must(
+                "keep a setting", git("config", "--file", str(config), key, value, at=config.parent)
+            )
             if key.startswith("extensions."):
                 version = ("core.repositoryformatversion", "1")
-                must("keep it", git("config", "--file", str(ours), *version, at=ours.parent))
+                must("keep it", git("config", "--file", str(config), *version, at=config.parent))
 
 
 def _check(file: Path, largest: int | None = None) -> None:
@@ -240,8 +244,8 @@ def _items(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Yields what is in a folder, at any depth, but for what is behind links and in ``.git``."""
     waiting = [str(folder)]
     while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as found:
-            for item in found:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for item in entries:
                 if item.is_dir(follow_symlinks=False) and item.name != ".git":
                     waiting.append(item.path)
                 yield item
@@ -267,15 +271,15 @@ def _check_objects(objects: Path) -> None:
             continue
         seen.add(folder)
         below = [item.path for item in os.scandir(folder) if _OF_OBJECTS.fullmatch(item.name)]
-        for place in (*map(Path, below), folder / "info/commit-graphs"):
-            for item in os.scandir(place) if place.is_dir() else ():
+        for path in (*map(Path, below), folder / "info/commit-graphs"):
+            for item in os.scandir(path) if path.is_dir() else ():
                 if not item.is_file():  # which of most files is known without a look at them
                     _check(Path(item.path))
-        others = folder / "info/alternates"
-        _check(others, _LINE)
-        for line in _line(others).splitlines() if others.is_file() else ():
+        alternates = folder / "info/alternates"
+        _check(alternates, _LINE)
+        for line in _line(alternates).splitlines() if alternates.is_file() else ():
             if line.startswith('"'):
-                raise InputError(f"code_url: {str(others)!r} holds a path in quotes")
+                raise InputError(f"code_url: {str(alternates)!r} holds a path in quotes")
             if line and not line.startswith("#"):
                 waiting.append((folder / line).resolve())
 
@@ -285,8 +289,8 @@ def _check_tree(directory: Path) -> None:
     for item in _items(directory):
         if item.name in _READ_BY_GIT:
             _check(Path(item.path))
-        if item.name == ".git" and (place := Path(item.path).parent) != directory:
-            nested = _dot_git(place)
+        if item.name == ".git" and (folder := Path(item.path).parent) != directory:
+            nested = _dot_git(folder)
             common = _common(nested)
             for file in (nested / "HEAD", common / "config", common / "packed-refs"):
                 _check(file, _LARGEST)

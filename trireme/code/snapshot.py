@@ -36,10 +36,10 @@ _NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """What git calls a tree without files."""
 
 _IDENTITY = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
     # The same content on the same commit has the same id.
-    for what, value in (("NAME", "trireme"), ("EMAIL", "trireme@localhost"), ("DATE", "@0 +0000"))
+    for field, value in (("NAME", "trireme"), ("EMAIL", "trireme@localhost"), ("DATE", "@0 +0000"))
 }
 _SECRET = re.compile(
     r"(.*/)?("
@@ -77,8 +77,8 @@ class Snapshot(NamedTuple):
         files = "1 uncommitted file" if self.changed == 1 else f"{self.changed} uncommitted files"
         missing = self.left_out if self.changed else []
         without = ", ".join([*missing, *(f"the repository {name}" for name in self.nested)])
-        said = [f"with {files}" if self.changed else "", f"without {without}" if without else ""]
-        return ", ".join(filter(None, said))
+        parts = [f"with {files}" if self.changed else "", f"without {without}" if without else ""]
+        return ", ".join(filter(None, parts))
 
 
 class _Changes(NamedTuple):
@@ -116,9 +116,9 @@ def check(url: str, without: Sequence[str] = ()) -> None:
     directory = urls.directory(url)
     if shadow.is_plain(directory):
         _check_number(directory, without)
-    with shadow.of(directory) as ours:
-        changes = _changes(directory, ours, without)
-        links = _committed_links(directory, ours, without)
+    with shadow.of(directory) as environment:
+        changes = _changes(directory, environment, without)
+        links = _committed_links(directory, environment, without)
     check_targets(_targets(directory, {*links, *changes.changed, *changes.untracked}))
     sizes = {name: _size(directory / name) for name in (*changes.changed, *changes.untracked)}
     if sum(sizes.values()) > LIMIT:
@@ -138,13 +138,13 @@ def _check_number(directory: Path, without: Sequence[str]) -> None:
             line.strip().strip("/") for line in ignored.read_text("utf-8", "replace").splitlines()
         }
     apart, number = {directory / path for path in without}, Counter[str]()
-    for place, folders, files in os.walk(directory):
-        above = Path(place)
+    for folder, folders, files in os.walk(directory):
+        above = Path(folder)
         if above != directory and _ENVIRONMENT in files:
             folders.clear()
             continue
         folders[:] = [
-            each for each in folders if each not in left_out and above / each not in apart
+            name for name in folders if name not in left_out and above / name not in apart
         ]
         number[next(iter(above.relative_to(directory).parts), "")] += len(files)
         if number.total() > MOST:
@@ -166,11 +166,11 @@ def is_committed(url: str, path: str) -> bool:
     return not _has_others(url, path)
 
 
-def _has_others(url: str, path: str, *which: str) -> bool:
+def _has_others(url: str, path: str, *options: str) -> bool:
     directory = urls.directory(url)
-    with shadow.of(directory) as ours:
-        named = ("ls-files", "-z", "--others", *which, "--", f":(literal){path}")
-        return bool(git(*named, at=directory, environment=ours).stdout)
+    with shadow.of(directory) as environment:
+        named = ("ls-files", "-z", "--others", *options, "--", f":(literal){path}")
+        return bool(git(*named, at=directory, environment=environment).stdout)
 
 
 @contextmanager
@@ -186,31 +186,31 @@ def taken(url: str, without: Sequence[str] = ()) -> Iterator[Snapshot]:
 
 
 def _take(directory: Path, into: Path, without: Sequence[str]) -> Snapshot:
-    ours = shadow.make(directory, into)
+    environment = shadow.make(directory, into)
 
-    def run(action: str, *arguments: str, given: str = "") -> str:
+    def run(action: str, *arguments: str, stdin: str = "") -> str:
         # A file of LFS is taken as it is: what LFS would make of it stays in that repository.
         command = (*NO_LFS, *arguments)
-        result = git(*command, at=directory, environment=ours | _IDENTITY, given=given)
+        result = git(*command, at=directory, environment=environment | _IDENTITY, stdin=stdin)
         return must(action, result).rstrip("\n")
 
-    changes = _changes(directory, ours, without)
+    changes = _changes(directory, environment, without)
     # git add would look into submodules, with their configuration.
     compare = ("diff-files", "--ignore-submodules=dirty", "-z", "--name-only")
     gone = run("find what is gone", *compare, "--diff-filter=D")
-    run("take what is gone", "update-index", "--force-remove", "-z", "--stdin", given=gone)
+    run("take what is gone", "update-index", "--force-remove", "-z", "--stdin", stdin=gone)
     differing = run("find the changes", *compare, "--diff-filter=d").split("\0")
     # Not those that are as LFS would have them: whatever was touched would be taken as a change.
-    meant = [*({*differing} & {*changes.changed}), *changes.untracked]
-    there = "".join(f"{name}\0" for name in meant)
-    run("take the changes", "update-index", "--add", "--remove", "-z", "--stdin", given=there)
+    to_add = [*({*differing} & {*changes.changed}), *changes.untracked]
+    additions = "".join(f"{name}\0" for name in to_add)
+    run("take the changes", "update-index", "--add", "--remove", "-z", "--stdin", stdin=additions)
     if without:
-        known = run("list them", "ls-files", "-z", "--", *_at(without)).split("\0")[:-1]
-        apart = [name for name in known if PurePosixPath(name).name not in data_link.KEEPERS]
-        given = "".join(f"{name}\0" for name in apart)
-        run("leave them out", "update-index", "--force-remove", "-z", "--stdin", given=given)
-    found = git("rev-parse", "--verify", "HEAD", at=directory, environment=ours)
-    head = found.stdout.strip()
+        listed = run("list them", "ls-files", "-z", "--", *_at(without)).split("\0")[:-1]
+        apart = [name for name in listed if PurePosixPath(name).name not in data_link.KEEPERS]
+        removals = "".join(f"{name}\0" for name in apart)
+        run("leave them out", "update-index", "--force-remove", "-z", "--stdin", stdin=removals)
+    result = git("rev-parse", "--verify", "HEAD", at=directory, environment=environment)
+    head = result.stdout.strip()
     tree = run("write the tree", "write-tree")
     commit, changed = head, 0
     if not head or tree != run("read HEAD", "rev-parse", "HEAD^{tree}"):
@@ -235,8 +235,8 @@ def _but(without: Sequence[str]) -> list[str]:
 
 
 def _changes(directory: Path, environment: dict[str, str], without: Sequence[str] = ()) -> _Changes:
-    def listed(*which: str) -> list[str]:
-        command = ("ls-files", "-z", *which, "--exclude-standard", *_but(without))
+    def listed(*options: str) -> list[str]:
+        command = ("ls-files", "-z", *options, "--exclude-standard", *_but(without))
         result = git(*command, at=directory, environment=environment)
         return sorted(set(must("list what is not committed", result).split("\0")[:-1]))
 
@@ -247,8 +247,8 @@ def _changes(directory: Path, environment: dict[str, str], without: Sequence[str
     homes = {PurePosixPath(name).parent for name in files if name.endswith(f"/{_ENVIRONMENT}")}
     untracked = [name for name in files if homes.isdisjoint(PurePosixPath(name).parents)]
     secret = [name for name in untracked if _SECRET.fullmatch(name)]
-    meant = [name for name in untracked if name not in secret and not _is_page(directory / name)]
-    return _Changes(listed("--modified"), meant, secret, nested)
+    added = [name for name in untracked if name not in secret and not _is_page(directory / name)]
+    return _Changes(listed("--modified"), added, secret, nested)
 
 
 def _committed_links(

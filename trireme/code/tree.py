@@ -50,11 +50,11 @@ class _Entry(NamedTuple):
     path: str
 
 
-def fill(origin: Origin, commit: str, tree: Path, wanted: str = ALL) -> Contents:
+def fill(origin: Origin, commit: str, tree: Path, selection: str = ALL) -> Contents:
     """Checks out a commit that has been fetched, and its submodules at the commits it names.
 
     Args:
-        wanted: Which submodules; of one that is wanted all that are in it.
+        selection: Which submodules; of one that is wanted all that are in it.
     """
     entries = _entries(commit, tree)
     contents = Contents([tree / entry.path for entry in entries if entry.mode == _LINK], [])
@@ -63,7 +63,7 @@ def fill(origin: Origin, commit: str, tree: Path, wanted: str = ALL) -> Contents
         contents.missing.append("the files in LFS, because git-lfs is not installed")
         in_lfs = False
     _check_out(origin, commit, tree, in_lfs)
-    submodules = _wanted(wanted, [entry for entry in entries if entry.mode == _SUBMODULE])
+    submodules = _selected(selection, [entry for entry in entries if entry.mode == _SUBMODULE])
     described = any(entry.path == ".gitmodules" and entry.mode == _FILE for entry in entries)
     sources = _submodule_urls(commit, tree) if submodules and described else {}
     for entry in submodules:
@@ -76,15 +76,15 @@ def fill(origin: Origin, commit: str, tree: Path, wanted: str = ALL) -> Contents
     return contents
 
 
-def _wanted(wanted: str, submodules: list[_Entry]) -> list[_Entry]:
+def _selected(selection: str, submodules: list[_Entry]) -> list[_Entry]:
     """Returns the submodules that are wanted."""
-    if wanted in (ALL, NONE):
-        return submodules if wanted == ALL else []
+    if selection in (ALL, NONE):
+        return submodules if selection == ALL else []
     by_path = {entry.path: entry for entry in submodules}
-    for path in (names := wanted.split(",")):
+    for path in (names := selection.split(",")):
         if path not in by_path:
-            there = ", ".join(by_path) or "none"
-            raise InputError(f"code_submodules {path!r}: the repository has {there}")
+            existing = ", ".join(by_path) or "none"
+            raise InputError(f"code_submodules {path!r}: the repository has {existing}")
     return [by_path[path] for path in names]
 
 
@@ -101,11 +101,11 @@ def check_targets(targets: dict[str, str]) -> None:
     """Refuses links that would lead out of a tree, given what each is to, before it is there."""
     for link in targets:
         at: list[str] = []
-        left = [*reversed(PurePosixPath(link).parts)]
+        parts = [*reversed(PurePosixPath(link).parts)]
         for _ in range(_MOST_PARTS):  # a loop ends nowhere
-            if not left:
+            if not parts:
                 break
-            if (part := left.pop()) == "..":
+            if (part := parts.pop()) == "..":
                 is_out = not at
                 at = at[:-1]
             else:
@@ -114,7 +114,7 @@ def check_targets(targets: dict[str, str]) -> None:
                 if target == PurePosixPath(part):
                     at.append(part)
                 else:
-                    left += reversed(target.parts)
+                    parts += reversed(target.parts)
             if is_out:
                 raise _leads_out(link, targets[link])
 
@@ -188,8 +188,8 @@ def _submodule_urls(commit: str, tree: Path) -> dict[str, str]:
 
 def _fill_submodule(origin: Origin, source: str, entry: _Entry, tree: Path) -> Contents:
     directory = tree / entry.path  # the empty one that git left for it
-    place = Path(os.path.realpath(directory))
-    if place != tree.resolve() / entry.path or not directory.is_dir():
+    path = Path(os.path.realpath(directory))
+    if path != tree.resolve() / entry.path or not directory.is_dir():
         raise InputError(f"the submodule {entry.path} overlaps with another path")
     try:
         source = url.of_submodule(source, origin.source)

@@ -77,13 +77,13 @@ def source(url: str) -> str:
     """Returns the URL of a repository for git; a directory becomes a ``file://`` URL."""
     if server(url) or bundle(url):
         return url
-    place = path(url) if is_local(url) else directory(url)
-    if in_a_pod() and not _is_on_a_volume(place):
+    folder = path(url) if is_local(url) else directory(url)
+    if in_a_pod() and not _is_on_a_volume(folder):
         raise InputError(
             f"code_url {url!r}: in a pod a repository must be on a mounted volume, such as the "
             "run's workspace, or come from a server"
         )
-    return place.as_uri()
+    return folder.as_uri()
 
 
 def of_submodule(url: str, parent: str) -> str:
@@ -105,8 +105,8 @@ def is_local(source: str) -> bool:
 
 def bundle(url: str) -> Bundle | None:
     """Returns what the URL of a bundle says; None for anything else."""
-    found = _BUNDLE.fullmatch(url)
-    return Bundle(**found.groupdict()) if found else None
+    match = _BUNDLE.fullmatch(url)
+    return Bundle(**match.groupdict()) if match else None
 
 
 def path(source: str) -> Path:
@@ -117,8 +117,8 @@ def path(source: str) -> Path:
 def server(url: str) -> Server | None:
     """Returns what a remote URL leads to; None for anything else."""
     for pattern in _REMOTE:
-        if found := pattern.fullmatch(url):
-            parts = {"scheme": "ssh", "port": ""} | found.groupdict(default="")
+        if match := pattern.fullmatch(url):
+            parts = {"scheme": "ssh", "port": ""} | match.groupdict(default="")
             scheme, host = parts["scheme"], parts["host"]
             return Server(scheme, host, f"{scheme}://{host}{parts['port']}")
     return None

@@ -130,9 +130,9 @@ def compare(runs: Sequence[RecordedRun], notes: Sequence[str] = ()) -> Compariso
     parameters = _differing([run.parameters for run in runs])
     every = {name for run in runs for name in run.parameters}
     packages = [Difference(f"{PACKAGE}{name}", values) for name, values in _packages(runs)]
-    said = [*notes]
-    if (left := len(packages) - MOST_PACKAGES) > 0:
-        said.append(f"{left} more packages differ")
+    remarks = [*notes]
+    if (remaining := len(packages) - MOST_PACKAGES) > 0:
+        remarks.append(f"{remaining} more packages differ")
     return Comparison(
         names=tuple(run.name for run in runs),
         states=tuple(run.state for run in runs),
@@ -140,17 +140,17 @@ def compare(runs: Sequence[RecordedRun], notes: Sequence[str] = ()) -> Compariso
         measured=_measured(runs),
         charts=_charts(runs),
         same=len(every) - len(parameters),
-        notes=tuple(said),
+        notes=tuple(remarks),
     )
 
 
 def _differing(several: Sequence[Mapping[str, str]]) -> list[Difference]:
-    names = dict.fromkeys(name for each in several for name in each)
-    rows = [Difference(name, tuple(each.get(name, "") for each in several)) for name in names]
-    found = [
+    names = dict.fromkeys(name for values in several for name in values)
+    rows = [Difference(name, tuple(values.get(name, "") for values in several)) for name in names]
+    differing = [
         row for row in rows if len({"" if value in EMPTY else value for value in row.values}) > 1
     ]
-    return sorted(found, key=lambda row: not row.name.startswith(PREFIX))
+    return sorted(differing, key=lambda row: not row.name.startswith(PREFIX))
 
 
 def _packages(runs: Sequence[RecordedRun]) -> list[Difference]:
@@ -160,18 +160,20 @@ def _packages(runs: Sequence[RecordedRun]) -> list[Difference]:
 
 
 def _measured(runs: Sequence[RecordedRun]) -> list[Measured]:
-    found = []
+    measured = []
     for name in dict.fromkeys(name for run in runs for name in run.metrics):
         values = tuple(run.metrics.get(name) for run in runs)
         direction = better(name)
-        known = [value for value in values if value is not None and math.isfinite(value)]
+        finite = [value for value in values if value is not None and math.isfinite(value)]
         best: tuple[int, ...] = ()
-        if direction and len(set(known)) > 1:
-            top = max(known, key=lambda value: direction * value)
+        if direction and len(set(finite)) > 1:
+            top = max(finite, key=lambda value: direction * value)
             best = tuple(number for number, value in enumerate(values) if value == top)
-        found.append(Measured(name, values, best))
+        measured.append(Measured(name, values, best))
     # First what a person compares models by, last what some runs do not have.
-    return sorted(found, key=lambda row: (not row.name.startswith("held_out"), None in row.values))
+    return sorted(
+        measured, key=lambda row: (not row.name.startswith("held_out"), None in row.values)
+    )
 
 
 def _charts(runs: Sequence[RecordedRun]) -> list[Chart]:
@@ -180,5 +182,5 @@ def _charts(runs: Sequence[RecordedRun]) -> list[Chart]:
     for number, run in enumerate(runs):
         for name, curve in run.curves.items():
             by_name[name, curve.across][number] = curve
-    found = [Chart(name, several) for (name, _), several in by_name.items()]
-    return sorted(found, key=lambda chart: (-len(chart.curves), chart.name))
+    charts = [Chart(name, several) for (name, _), several in by_name.items()]
+    return sorted(charts, key=lambda chart: (-len(chart.curves), chart.name))

@@ -51,12 +51,12 @@ def read(run: "Run") -> tuple[RecordedRun, str]:
     trained = _training(run, steps)
     params = arguments.each(run.data.params)
     if trained:  # which knows better what it was given
-        own = {name for name in params if name.startswith(arguments.PREFIX)}
-        params = {name: params[name] for name in params if name not in own}
+        of_program = {name for name in params if name.startswith(arguments.PREFIX)}
+        params = {name: params[name] for name in params if name not in of_program}
         params |= arguments.each(trained.data.params)
     drawn = next((step for step in steps if step.info.run_name == tags.get("trial")), trained)
     packages, why = _packages(run, trained)
-    found = RecordedRun(
+    recorded = RecordedRun(
         run_id=run.info.run_id,
         name=run.info.run_name or run.info.run_id,
         state=state_of(run.info.status),
@@ -66,16 +66,16 @@ def read(run: "Run") -> tuple[RecordedRun, str]:
         metrics=_metrics(run, steps, drawn),
         curves=of_mlflow.curves_of(drawn) if drawn else {},
     )
-    return found, why
+    return recorded, why
 
 
 def _steps(run: "Run") -> "list[Run]":
     """Returns the runs of a run's steps, also those in the runs of conditions; not of trials."""
-    experiment, found = run.info.experiment_id, [run]
-    for each in found:  # it grows
-        if not _is_trial(each) and "world_size" not in each.data.params:
-            found += client.nested_in(each, [experiment])
-    return found[1:]
+    experiment, runs = run.info.experiment_id, [run]
+    for step in runs:  # it grows
+        if not _is_trial(step) and "world_size" not in step.data.params:
+            runs += client.nested_in(step, [experiment])
+    return runs[1:]
 
 
 def _is_trial(step: "Run") -> bool:
@@ -93,14 +93,16 @@ def _metrics(run: "Run", steps: "list[Run]", drawn: "Run | None") -> dict[str, f
     """Returns the metrics of the whole run, of its training, and of the other steps, in order."""
     of_whole = numbers(run.data.metrics)
     # Those of the training are in its own run, with their steps.
-    found = {k: v for k, v in of_whole.items() if not (drawn and k.startswith(journal.OF_TRAINING))}
+    metrics = {
+        k: v for k, v in of_whole.items() if not (drawn and k.startswith(journal.OF_TRAINING))
+    }
     others = [step for step in steps if step is not drawn and not _is_trial(step)]
     for step in filter(None, [drawn, *others]):
         for name, value in numbers(step.data.metrics).items():
             if not (_OF_A_STEP.fullmatch(name) or name.startswith(BY_CLASS)):
-                clashes = name in found and found[name] != value
-                found[f"{name} of {step.info.run_name}" if clashes else name] = value
-    return found
+                clashes = name in metrics and metrics[name] != value
+                metrics[f"{name} of {step.info.run_name}" if clashes else name] = value
+    return metrics
 
 
 def _packages(run: "Run", trained: "Run | None") -> tuple[dict[str, str], str]:
@@ -108,7 +110,7 @@ def _packages(run: "Run", trained: "Run | None") -> tuple[dict[str, str], str]:
     files = [(run, machine.PACKAGES)]
     if trained and "packages" in run.data.tags:
         files.append((trained, journal.PACKAGES))
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     try:
         for of, name in files:
             if any(file.path == name for file in client.list_artifacts(of.info.run_id)):
@@ -116,7 +118,7 @@ def _packages(run: "Run", trained: "Run | None") -> tuple[dict[str, str], str]:
                     file = Path(client.download_artifacts(of.info.run_id, name, directory))
                     lines = file.read_text(errors="replace").splitlines()
                 matches = filter(None, map(_PACKAGE.match, lines))
-                found |= {match[1]: match[2] for match in matches}
+                versions |= {match[1]: match[2] for match in matches}
     except (TriremeError, OSError, client.refusal) as error:
         return {}, f"The packages of {run.info.run_name} are not compared: {reason_of(error)}"
-    return found, ""
+    return versions, ""

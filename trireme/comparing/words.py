@@ -44,8 +44,8 @@ def lines(comparison: Comparison) -> list[str]:
     for chart in comparison.charts[:CHARTS]:
         curves = {letters[number]: curve for number, curve in chart.curves.items()}
         shown += ["", in_a_line(chart.name), *plot(curves, width)]
-    if (left := len(comparison.charts) - CHARTS) > 0:
-        shown += ["", f"{left} more curves are in the page, which -o FILE writes"]
+    if (remaining := len(comparison.charts) - CHARTS) > 0:
+        shown += ["", f"{remaining} more curves are in the page, which -o FILE writes"]
     return shown + [in_a_line(note) for note in comparison.notes]
 
 
@@ -55,7 +55,7 @@ def shortened(values: Sequence[str], room: int) -> list[str]:
     shown = ["-" if value in EMPTY else in_a_line(value) for value in shown]
     if max(map(len, shown)) > room:
         letters = zip(*(value for value in shown if value != "-"), strict=False)
-        alike = sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters))
+        alike = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, letters))
         if alike > room // 2:
             begin = alike - room // 4
             shown = [value if value == "-" else f"…{value[begin:]}" for value in shown]
@@ -73,7 +73,7 @@ def figures(values: Sequence[float | None]) -> list[str]:
 
 def plot(curves: Mapping[str, Curve], width: int) -> list[str]:
     """Returns curves over each other, each drawn by its letter; infinite values have gaps."""
-    kept = {
+    finite = {
         letter: [
             (at, value)
             for at, value in sorted(zip(curve.at, curve.values, strict=True))
@@ -81,14 +81,14 @@ def plot(curves: Mapping[str, Curve], width: int) -> list[str]:
         ]
         for letter, curve in curves.items()
     }
-    points = [point for each in kept.values() for point in each]
+    points = [point for curve in finite.values() for point in curve]
     low, high = min(value for _, value in points), max(value for _, value in points)
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     labels = figures([high, low])
     margin = max(map(len, labels))
     across = max(width - margin - 3, NARROWEST)
     grid = [[" "] * across for _ in range(HEIGHT)]
-    for letter, of_run in kept.items():
+    for letter, of_run in finite.items():
         for column in range(across):
             at = first + (last - first) * column / (across - 1)
             value = _value(of_run, at, (last - first) / (across - 1))
@@ -121,9 +121,9 @@ def _value(points: Sequence[tuple[float, float]], at: float, near: float) -> flo
     """Returns the value of a curve somewhere, between two points of it; None where it is not."""
     if not points or not points[0][0] - near / 2 <= at <= points[-1][0] + near / 2:
         return None
-    place = bisect(points, (at, math.inf))
-    if place == 0 or place == len(points):
-        return points[min(place, len(points) - 1)][1]
-    (left, before), (right, after) = points[place - 1 : place + 1]
+    index = bisect(points, (at, math.inf))
+    if index == 0 or index == len(points):
+        return points[min(index, len(points) - 1)][1]
+    (left, before), (right, after) = points[index - 1 : index + 1]
     share = (at - left) / (right - left) if right > left else 1.0
     return before * (1 - share) + after * share

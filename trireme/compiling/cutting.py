@@ -40,8 +40,8 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
         for path in last:
             draft.give(path, "webhook_secret", "")
         for depth, task in enumerate(paths[0]):
-            kept = [path[0].name for path in last] if depth == 0 else []
-            draft.keep(paths[0][:depth], [task.name, *kept])
+            names = [path[0].name for path in last] if depth == 0 else []
+            draft.keep(paths[0][:depth], [task.name, *names])
 
     return replace(pipeline.changed(cut), name=name)
 

@@ -23,8 +23,8 @@ def mounted(pipeline: Pipeline, claims: dict[str, Path]) -> Pipeline:
     def mount(draft: Draft) -> None:
         for label in draft.document["deploymentSpec"]["executors"]:
             with configured(draft, label) as step:
-                for claim, place in claims.items():
-                    kubernetes.mount_pvc(step, claim, str(place))
+                for claim, path in claims.items():
+                    kubernetes.mount_pvc(step, claim, str(path))
 
     return replace(pipeline.changed(mount), claims=claims)
 

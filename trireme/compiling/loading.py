@@ -60,14 +60,15 @@ def loaded(
         parallelism: How many turns of each loop run at once; on this machine, how many steps.
     """
     modules: dict[Path, ModuleType] = {}
-    found = [
-        each if isinstance(each, Pipeline) else catalog.load(each, modules) for each in references
+    pipelines = [
+        reference if isinstance(reference, Pipeline) else catalog.load(reference, modules)
+        for reference in references
     ]
-    _refuse_twice(references, found)
+    _refuse_twice(references, pipelines)
     wanted_shape = shapes.read(shape)
-    shapes.check_steps(wanted_shape, found)
-    claims, wanted = volumes.mounts(dataset_claims, cache_claim), pins.read(images, found)
-    changed = [limited(pins.pinned(pipeline, wanted), parallelism) for pipeline in found]
+    shapes.check_steps(wanted_shape, pipelines)
+    claims, replacements = volumes.mounts(dataset_claims, cache_claim), pins.read(images, pipelines)
+    changed = [limited(pins.pinned(pipeline, replacements), parallelism) for pipeline in pipelines]
     stored = [ir.stored(ir.mounted(pipeline, claims), storage_class) for pipeline in changed]
     shaped = [shapes.shaped(pipeline, wanted_shape) for pipeline in stored]
     return [replace(pipeline, at_once=parallelism) for pipeline in shaped]
@@ -92,13 +93,14 @@ def asked(reference: Any, **options: Any) -> tuple[Pipeline, dict[str, Any]]:
 
 def _refuse_twice(references: Sequence[Any], pipelines: list[Pipeline]) -> None:
     """Refuses pipelines of one name, of which one would take the other's place."""
-    known: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for reference, pipeline in zip(references, pipelines, strict=True):
-        if pipeline.name in known:
+        if pipeline.name in by_name:
             raise InputError(
-                f"{known[pipeline.name]} and {reference}: both pipelines are called {pipeline.name}"
+                f"{by_name[pipeline.name]} and {reference}: both pipelines are called "
+                f"{pipeline.name}"
             )
-        known[pipeline.name] = reference
+        by_name[pipeline.name] = reference
 
 
 def ready(

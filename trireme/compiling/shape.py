@@ -116,15 +116,17 @@ def read(file: Path | None) -> Shape:
 
 def check_steps(shape: Shape, pipelines: list[Pipeline]) -> None:
     """Refuses a step that no pipeline has."""
-    known = dict.fromkeys(path[-1].name for one in pipelines for path, _ in one.graph.steps)
+    known = dict.fromkeys(
+        path[-1].name for pipeline in pipelines for path, _ in pipeline.graph.steps
+    )
     if unknown := [step for step in shape.steps if step not in (ALL, *known)]:
         raise InputError(
             f"shape.steps.{unknown[0]}: there is no such step; there are {', '.join(known)}"
         )
     for step in known:
-        volumes = [files for each in _of(step, shape) for files in each.volumes]
-        for what in ([one.mount for one in volumes], [one.source for one in volumes]):
-            if twice := [name for name, times in Counter(what).items() if times > 1]:
+        volumes = [files for step_shape in _of(step, shape) for files in step_shape.volumes]
+        for names in ([volume.mount for volume in volumes], [volume.source for volume in volumes]):
+            if twice := [name for name, times in Counter(names).items() if times > 1]:
                 raise InputError(f"shape.steps.{step}.volumes: {twice[0]} is there twice")
 
 
@@ -137,10 +139,10 @@ def shaped(pipeline: Pipeline, shape: Shape) -> Pipeline:
         if shape.workspace and draft.workspace is not None:
             draft.workspace["size"] = shape.workspace
         for step, label in draft.labels.items():
-            for each in _of(step, shape):
-                _set_container(draft.container(label), each)
+            for step_shape in _of(step, shape):
+                _set_container(draft.container(label), step_shape)
                 with configured(draft, label) as pod:
-                    _set_pod(pod, each)
+                    _set_pod(pod, step_shape)
 
     return pipeline.changed(change)
 
@@ -171,8 +173,8 @@ def _set_pod(task: Any, shape: StepShape) -> None:
         kubernetes.add_toleration(
             task, taint.key, taint.operator, taint.value, taint.effect, taint.tolerationSeconds
         )
-    for name, place in shape.secret_env.items():
-        secret, key = place.split("/")
+    for name, reference in shape.secret_env.items():
+        secret, key = reference.split("/")
         kubernetes.use_secret_as_env(task, secret, {key: name})
     for files in shape.volumes:
         if files.secret:
@@ -185,10 +187,12 @@ def _remove_variables(pod: dict[str, Any], names: Collection[str]) -> None:
     """Takes from a pod the variables of other sources, which would win over what is set here."""
     for kind in ("secretAsEnv", "configMapAsEnv"):
         sources = pod.pop(kind, [])
-        for each in sources:
-            each["keyToEnv"] = [pair for pair in each["keyToEnv"] if pair["envVar"] not in names]
-        if kept := [each for each in sources if each["keyToEnv"]]:
-            pod[kind] = kept
+        for source in sources:
+            source["keyToEnv"] = [
+                pair for pair in source["keyToEnv"] if pair["envVar"] not in names
+            ]
+        if remaining := [source for source in sources if source["keyToEnv"]]:
+            pod[kind] = remaining
     fields = pod.pop("fieldPathAsEnv", [])
-    if kept := [each for each in fields if each["name"] not in names]:
-        pod["fieldPathAsEnv"] = kept
+    if remaining := [field for field in fields if field["name"] not in names]:
+        pod["fieldPathAsEnv"] = remaining

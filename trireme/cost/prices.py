@@ -68,14 +68,14 @@ def read() -> Prices | None:
     return parse(yaml_text.text_of(file, f"price table {file}"), str(file)) if file else None
 
 
-def parse(text: str, place: str) -> Prices:
+def parse(text: str, origin: str) -> Prices:
     """Returns a price table."""
-    content = yaml_text.parse(text, f"price table {place}")
+    content = yaml_text.parse(text, f"price table {origin}")
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise InputError(
-            f"price table {place}: must map {', '.join(Prices.model_fields)} to values"
+            f"price table {origin}: must map {', '.join(Prices.model_fields)} to values"
         )
     try:
         return Prices.read("prices", content)
     except InputError as error:
-        raise InputError(f"price table {place}: {error}") from None
+        raise InputError(f"price table {origin}: {error}") from None

@@ -32,17 +32,17 @@ def counted(workspace: Path, step: str, is_one_of_many: bool = False) -> Iterato
         return
     from trireme.cost import prices
 
-    known = prices.read()
-    assert known
-    before = _cost(known) if is_one_of_many else 0.0
+    price_table = prices.read()
+    assert price_table
+    before = _cost(price_table) if is_one_of_many else 0.0
     try:
         yield
     finally:
         costs = _of_all(workspace)
         if step not in costs:  # training knows better: what counts are its replicas
-            costs[step] = _cost(known) - before
+            costs[step] = _cost(price_table) - before
             journal.log_metrics({"cost": costs[step]})
-        journal.log_tags({"currency": known.currency})
+        journal.log_tags({"currency": price_table.currency})
         journal.log_total({"cost": sum(costs.values())})
 
 
@@ -56,7 +56,7 @@ def _of_all(workspace: Path) -> dict[str, float]:
     }
 
 
-def _cost(known: "Prices") -> float:
+def _cost(price_table: "Prices") -> float:
     """Returns what this process costs, for as long as it has run.
 
     Of CPU and memory each: in a pod what its container requests, for that is set aside for it,
@@ -64,12 +64,12 @@ def _cost(known: "Prices") -> float:
     the most memory that it or a process of it had, for all of its time.
     """
     seconds = _seconds()
-    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    worked = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
-    peak = max(own.ru_maxrss, others.ru_maxrss) * 1024
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    worked = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    peak = max(own.ru_maxrss, children.ru_maxrss) * 1024
     used = {"cpu": Decimal(worked / seconds), "memory": Decimal(peak)}
-    asked, selector = _requested() if in_a_pod() else ({}, {})
-    return known.hour(used | asked, selector) * seconds / 3600
+    requested, selector = _requested() if in_a_pod() else ({}, {})
+    return price_table.hour(used | requested, selector) * seconds / 3600
 
 
 def _seconds() -> float:

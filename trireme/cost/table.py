@@ -26,8 +26,8 @@ def file() -> Path | None:
     if MOUNT.is_dir():
         # A ConfigMap that has the table under another name is no ConfigMap that is not there.
         return MOUNT / NAME if mounted(MOUNT) else None
-    found = home() / NAME
-    return found if found.exists() else None
+    path = home() / NAME
+    return path if path.exists() else None
 
 
 def in_words(amount: float, currency: str) -> str:

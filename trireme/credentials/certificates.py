@@ -14,16 +14,16 @@ _SIGNS = re.compile(
 )
 
 
-def refused(said: str, whose: str, variable: str) -> InputError | None:
+def refused(output: str, whose: str, variable: str) -> InputError | None:
     """Returns the error that a failure means which is a certificate's; None for any other.
 
     Args:
         whose: The server, for a person.
         variable: What names the file of the CA that is to be trusted.
     """
-    if not (found := _SIGNS.search(said)):
+    if not (match := _SIGNS.search(output)):
         return None
     return InputError(
-        f"{whose} has a certificate that is not accepted: {found[0].strip()}; name the file of the "
+        f"{whose} has a certificate that is not accepted: {match[0].strip()}; name the file of the "
         f"CA that has signed it in {variable}, see {PAGE}"
     )

@@ -73,10 +73,10 @@ def hosts(name: str, purpose: str) -> list[str]:
 
 def check_host(field: str, name: str, purpose: str, host: str) -> None:
     """Refuses to send what a Secret holds to another server than it is for, where it says that."""
-    if (own := hosts(name, purpose)) and host not in own:
+    if (own_hosts := hosts(name, purpose)) and host not in own_hosts:
         raise InputError(
-            f"{field} {name!r}: its key {HOST} says that it is for {', '.join(own)}, and not for "
-            f"{host}"
+            f"{field} {name!r}: its key {HOST} says that it is for {', '.join(own_hosts)}, and "
+            f"not for {host}"
         )
 
 
@@ -101,8 +101,8 @@ def read(name: str, purpose: str, keys: Iterable[str]) -> Secret:
     if not name:
         return Secret()
     variables = {key: f"{_prefix(name)}_{_prefix(key)}" for key in keys}
-    found = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
-    return Secret(_in(home() / "secrets" / name, keys) | found)
+    values = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
+    return Secret(_in(home() / "secrets" / name, keys) | values)
 
 
 def _prefix(name: str) -> str:
@@ -111,7 +111,7 @@ def _prefix(name: str) -> str:
 
 def _in(directory: Path, keys: Iterable[str]) -> Secret:
     try:
-        found = {key: directory / key for key in keys if (directory / key).is_file()}
-        return Secret({key: file.read_text().rstrip("\r\n") for key, file in found.items()})
+        files = {key: directory / key for key in keys if (directory / key).is_file()}
+        return Secret({key: file.read_text().rstrip("\r\n") for key, file in files.items()})
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the secret in {directory} cannot be read: {error}") from None

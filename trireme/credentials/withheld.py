@@ -48,14 +48,14 @@ def without_values(text: str) -> str:
     return _LOGIN.sub("***@", _TOKEN.sub("***", text))
 
 
-def environment(kept: Collection[str] = ()) -> dict[str, str]:
+def environment(allowed: Collection[str] = ()) -> dict[str, str]:
     """Returns the environment without what is withheld.
 
     Args:
-        kept: Names of variables that are given nevertheless.
+        allowed: Names of variables that are given nevertheless.
     """
     return {
         name: value
         for name, value in os.environ.items()
-        if name in kept or not is_withheld(name, value)
+        if name in allowed or not is_withheld(name, value)
     }

@@ -14,7 +14,9 @@ from trireme.tracked_step import last_words
 
 if __name__ == "__main__":
     with last_words():
-        given, directory, *cache = sys.argv[1:]
-        is_json = given.startswith("{")
-        dataset = Dataset.model_validate_json(given) if is_json else Dataset.from_text(given)
+        described, directory, *cache = sys.argv[1:]
+        is_json = described.startswith("{")
+        dataset = (
+            Dataset.model_validate_json(described) if is_json else Dataset.from_text(described)
+        )
         print(stage(dataset, Path(directory), *map(Path, cache)).fingerprint)

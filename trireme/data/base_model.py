@@ -27,8 +27,8 @@ class BaseModel(Dataset):
 
 def folder(workspace: Path) -> str:
     """Returns where a run has its base model; empty where it has none."""
-    place = workspace / PLACE
-    return str(place) if place.is_dir() else ""
+    path = workspace / PLACE
+    return str(path) if path.is_dir() else ""
 
 
 @contextmanager
@@ -37,8 +37,8 @@ def _so_called() -> Iterator[None]:
     try:
         yield
     except TriremeError as error:
-        told = re.sub(r"\bdataset_uri\b", "base_model", str(error))
-        error.args = (re.sub(r"\bdataset_(?=secret\b|options\b)", "base_model_", told),)
+        message = re.sub(r"\bdataset_uri\b", "base_model", str(error))
+        error.args = (re.sub(r"\bdataset_(?=secret\b|options\b)", "base_model_", message),)
         raise
 
 
@@ -49,19 +49,19 @@ def check(
     """Refuses what cannot be staged; on a cluster the pods have ``claims`` mounted."""
     if not uri:
         return
-    wanted = described(uri, secret, options, BaseModel)
+    dataset = described(uri, secret, options, BaseModel)
     if claims is None:
-        check_here(wanted)
-        source_of(wanted)
-    elif wanted.way == "mount":
-        mounted.check_claim(wanted, claims)
+        check_here(dataset)
+        source_of(dataset)
+    elif dataset.way == "mount":
+        mounted.check_claim(dataset, claims)
 
 
 @_so_called()
 def stage_base_model(workspace: Path, uri: str, secret: str, options: dict[str, Any]) -> Staged:
     """Stages it where training and the evaluation program find it as BASE_MODEL_DIR."""
-    wanted = described(uri, secret, options, BaseModel)
-    staged = stage(wanted, workspace / PLACE, cache_of(workspace))
+    dataset = described(uri, secret, options, BaseModel)
+    staged = stage(dataset, workspace / PLACE, cache_of(workspace))
     if license := license_of(workspace / PLACE):
         journal.log_tags({"base_model.license": license})
     return staged
@@ -71,8 +71,8 @@ def license_of(folder: Path) -> str:
     """Returns the license that a model's card names, as on the Hub; empty where there is none."""
     try:
         _, head, _ = (folder / "README.md").read_text(errors="replace").split("---\n", 2)
-        said = yaml.safe_load(head)
+        front_matter = yaml.safe_load(head)
     except (OSError, ValueError, yaml.YAMLError):
         return ""
-    found = said.get("license") if isinstance(said, dict) else ""
-    return ", ".join(map(str, found)) if isinstance(found, list) else str(found or "")
+    licenses = front_matter.get("license") if isinstance(front_matter, dict) else ""
+    return ", ".join(map(str, licenses)) if isinstance(licenses, list) else str(licenses or "")

@@ -44,8 +44,8 @@ def fetch(dataset: Dataset, cache: Path) -> Staged:
     entries = _listed(dataset, source)
     entry = CacheEntry(cache, dataset)
     try:
-        if found := entry.staged(entries):
-            return found
+        if staged := entry.staged(entries):
+            return staged
         entry.make()
         with locked(entry.lock, lambda: say("waiting for another run that copies this dataset")):
             try:
@@ -59,9 +59,9 @@ def fetch(dataset: Dataset, cache: Path) -> Staged:
 
 
 def _listed(dataset: Dataset, source: Source) -> list[Entry]:
-    wanted = selector(dataset.include, dataset.exclude)
+    selects = selector(dataset.include, dataset.exclude)
     controls = dataset.place.kind not in STORES
-    entries = chosen(dataset.uri, source.list(), wanted, controls=controls)
+    entries = chosen(dataset.uri, source.list(), selects, controls=controls)
     if not entries and dataset.uri != NONE:
         among = " that include and exclude select" if dataset.include or dataset.exclude else ""
         raise InputError(f"dataset_uri {dataset.uri!r} holds no files{among}")
@@ -119,9 +119,9 @@ def _refuse_too_large(
 def _refuse_other_than(dataset: Dataset, entry: CacheEntry) -> None:
     (file,) = (path for path in entry.tree.iterdir())
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != dataset.sha256:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != dataset.sha256:
         remove(entry.partial)
         raise InputError(
-            f"dataset_uri {dataset.uri!r}: its SHA-256 is {found}, not {dataset.sha256}"
+            f"dataset_uri {dataset.uri!r}: its SHA-256 is {digest}, not {dataset.sha256}"
         )

@@ -113,11 +113,11 @@ class CacheEntry:
         record = self._recorded()
         if record is None:
             return {}
-        tree, hashes, made = self.trees / record.tree, record.hashes, self._made(record.tree)
+        tree, hashes, made_at = self.trees / record.tree, record.hashes, self._made(record.tree)
         return {
             entry: (f"{tree}/{entry.name}", hashes[32 * number : 32 * number + 32])
             for number, entry in enumerate(unpacked(record.listing))
-            if _is_as_it_was(f"{tree}/{entry.name}", made, entry.size)
+            if _is_as_it_was(f"{tree}/{entry.name}", made_at, entry.size)
         }
 
     def _made(self, tree: str) -> int:
@@ -131,10 +131,10 @@ class CacheEntry:
         """Whether nobody has written to a tree since it was made, as root can by mistake."""
         if os.geteuid() != 0:
             return True
-        made, root = self._made(tree), f"{self.trees}/{tree}"
+        made_at, root = self._made(tree), f"{self.trees}/{tree}"
         by_folder = groupby(entries, lambda entry: entry.name.rpartition("/")[0])
         return all(
-            _are_as_they_were(f"{root}/{folder}", made, files) for folder, files in by_folder
+            _are_as_they_were(f"{root}/{folder}", made_at, files) for folder, files in by_folder
         )
 
     def _recorded(self) -> Record | None:
@@ -153,11 +153,11 @@ class CacheEntry:
         target = self.trees / tree
         listing = packed(entries)
         head = json.dumps({"tree": tree, "listing": len(listing)}).encode()
-        whole = self.partial / "record"
-        whole.write_bytes(b"".join([head, b"\n", listing, *hashes]))
-        whole.chmod(0o644)
+        record = self.partial / "record"
+        record.write_bytes(b"".join([head, b"\n", listing, *hashes]))
+        record.chmod(0o644)
         # Before the tree: a record without one counts for nothing, a tree without one is lost.
-        whole.rename(self.record)
+        record.rename(self.record)
         close_folders(self.tree)
         try:
             self.tree.rename(target)
@@ -188,7 +188,7 @@ class CacheEntry:
         return SourceFailed(f"dataset_uri {dataset.uri!r} cannot be copied to {self.cache}: {why}")
 
 
-def _are_as_they_were(folder: str, made: int, files: Iterable[Entry]) -> bool:
+def _are_as_they_were(folder: str, made_at: int, files: Iterable[Entry]) -> bool:
     """Whether a folder and files in it were last written before that time."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -197,17 +197,19 @@ def _are_as_they_were(folder: str, made: int, files: Iterable[Entry]) -> bool:
     try:
         # Names are looked up in the open folder: of a hundred thousand paths that takes longer.
         names = ((entry.name.rpartition("/")[2], entry.size) for entry in files)
-        return _is_as_it_was(".", made, within=descriptor) and all(
-            _is_as_it_was(name, made, size, descriptor) for name, size in names
+        return _is_as_it_was(".", made_at, within=descriptor) and all(
+            _is_as_it_was(name, made_at, size, descriptor) for name, size in names
         )
     finally:
         os.close(descriptor)
 
 
-def _is_as_it_was(path: str, made: int, size: int | None = None, within: int | None = None) -> bool:
+def _is_as_it_was(
+    path: str, made_at: int, size: int | None = None, within: int | None = None
+) -> bool:
     """Whether a file has its size, and a file or folder was last written before that time."""
     try:
         info = os.stat(path, dir_fd=within)
     except OSError:
         return False
-    return info.st_mtime_ns <= made and size in (None, info.st_size)
+    return info.st_mtime_ns <= made_at and size in (None, info.st_size)

@@ -50,9 +50,9 @@ class CopyJournal:
         except (OSError, ValueError, TypeError):  # the first time, or cut off while it was written
             return {}
         now = {entry: number for number, entry in enumerate(entries)}
-        whole = len(data) - len(data) % _RECORD.size
+        end = len(data) - len(data) % _RECORD.size
         return {
             (now[before[file]], block): digest
-            for file, block, digest in _RECORD.iter_unpack(data[:whole])
+            for file, block, digest in _RECORD.iter_unpack(data[:end])
             if file < len(before) and before[file] in now
         }

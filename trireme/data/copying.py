@@ -132,20 +132,20 @@ class Copy:
         with self._lock:
             digests = self._blocks[number]
             digests[block] = digest
-            whole = all(digests)
-        if whole:
+            is_whole = all(digests)
+        if is_whole:
             Path(self._path(self.entries[number])).chmod(0o444)
             self._hashes[number] = file_hash(digests)
-        return whole
+        return is_whole
 
     def _fetch(self, entry: Entry, start: int, length: int) -> bytes:
         """Brings a block to its file; returns its hash."""
         pause = PAUSE
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 return self._try(entry, start, length)
             except Fault as fault:
-                if not left or self._stop.wait(pause * random.uniform(0.5, 1.5)):
+                if not tries_left or self._stop.wait(pause * random.uniform(0.5, 1.5)):
                     raise SourceFailed(
                         f"dataset_uri {self.uri!r}: {entry.name!r} could not be read: {fault}"
                     ) from None
@@ -178,31 +178,31 @@ class Copy:
         finally:
             os.close(descriptor)
 
-    def _link(self, entry: Entry, known: str) -> None:
+    def _link(self, entry: Entry, original: str) -> None:
         path = Path(self._path(entry))
         path.unlink(missing_ok=True)
-        link_or_copy(known, path)
+        link_or_copy(original, path)
 
     def _path(self, entry: Entry) -> str:
         return f"{self.directory}/{entry.name}"
 
 
-def link_or_copy(known: str | Path, path: Path) -> None:
+def link_or_copy(original: str | Path, path: Path) -> None:
     """Makes a file that is another one, by a link where the disk has them; it is read-only."""
     try:
-        os.link(known, path)
+        os.link(original, path)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        shutil.copyfile(known, path)
+        shutil.copyfile(original, path)
         path.chmod(0o444)
 
 
 def _write(descriptor: int, start: int, data: bytes | memoryview) -> None:
-    left = memoryview(data)
-    while left:
-        written = os.pwrite(descriptor, left, start)
-        left, start = left[written:], start + written
+    remaining = memoryview(data)
+    while remaining:
+        written = os.pwrite(descriptor, remaining, start)
+        remaining, start = remaining[written:], start + written
 
 
 def _made_anew(path: str) -> int:

@@ -41,11 +41,11 @@ def _is_name(secret: str) -> str:
     return secret
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
             shown = f"...@{text.rpartition('@')[2]}" if "@" in text else text
-            raise ValueError(f"{shown!r} must be {what}")
+            raise ValueError(f"{shown!r} must be {expected}")
         return text
 
     return AfterValidator(check)
@@ -154,8 +154,8 @@ class Dataset(StrictModel):
         try:
             return cls(uri=uri)
         except ValidationError as error:
-            told = str(error.errors()[0]["ctx"]["error"])
-            raise InputError(f"dataset_uri {uri!r}: {told}") from None
+            message = str(error.errors()[0]["ctx"]["error"])
+            raise InputError(f"dataset_uri {uri!r}: {message}") from None
 
     @property
     def place(self) -> Place:
@@ -165,8 +165,8 @@ class Dataset(StrictModel):
     @property
     def key(self) -> str:
         """What stands for the URI with its options, but for those of the way to and from it."""
-        meant = self.model_dump_json(exclude=set(_NOT_OF_THE_FILES))
-        return hashlib.sha256(meant.encode()).hexdigest()[:32]
+        identity = self.model_dump_json(exclude=set(_NOT_OF_THE_FILES))
+        return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     @property
     def way(self) -> Literal["mount", "stage"]:
@@ -175,9 +175,9 @@ class Dataset(StrictModel):
 
 
 def described(
-    uri: str, secret: str, options: dict[str, Any], meant: type[Dataset] = Dataset
+    uri: str, secret: str, options: dict[str, Any], model: type[Dataset] = Dataset
 ) -> Dataset:
-    """Describes a dataset, or what is ``meant``, by the parameters of a pipeline."""
+    """Describes a dataset, or what is ``model``, by the parameters of a pipeline."""
     options = whole(options)
     if "cache" in options:
         raise InputError(
@@ -186,22 +186,22 @@ def described(
     for name in ("uri", "secret"):
         if name in options:
             raise InputError(f"dataset_options.{name}: give it as the parameter dataset_{name}")
-    if secret == secrets.DEFAULTS[meant.purpose] and not takes_secret(uris.place(uri).kind):
+    if secret == secrets.DEFAULTS[model.purpose] and not takes_secret(uris.place(uri).kind):
         secret = ""
-    return of_fields(uri, {"secret": secrets.given(secret, meant.purpose)} | options, meant)
+    return of_fields(uri, {"secret": secrets.given(secret, model.purpose)} | options, model)
 
 
-def of_fields(uri: str, fields: dict[str, Any], meant: type[Dataset] = Dataset) -> Dataset:
+def of_fields(uri: str, fields: dict[str, Any], model: type[Dataset] = Dataset) -> Dataset:
     """Describes a dataset by its fields; errors call them as a pipeline's parameters are called."""
     try:
-        return meant(**{"uri": uri} | fields)
+        return model(**{"uri": uri} | fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = dotted(first["loc"])
-        told = first["msg"].removeprefix("Value error, ")
+        path = dotted(first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
         named = f"dataset_uri {uri!r}"
-        field = {"": named, "uri": named, "secret": "dataset_secret"}.get(place)
-        raise InputError(f"{field or f'dataset_options.{place}'}: {told}") from None
+        field = {"": named, "uri": named, "secret": "dataset_secret"}.get(path)
+        raise InputError(f"{field or f'dataset_options.{path}'}: {message}") from None
 
 
 def check_here(dataset: Dataset) -> None:

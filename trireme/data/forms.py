@@ -31,16 +31,16 @@ def unfit(data: Path) -> str:
     """Returns why no model can be evaluated on a dataset, and what to do; empty where one can."""
     if not any(data.iterdir()):
         return f"without a dataset no model will be evaluated or registered; give {PROGRAM}"
-    found = test_split(data)
+    test_file = test_split(data)
     why = "the dataset has no test split"
-    if found:
+    if test_file:
         try:
-            why = _lacking(data / found, data)
+            why = _lacking(data / test_file, data)
         except (tables.TableError, *npz.FAULTS) as error:
-            why = f"{found} cannot be read: {error}"
+            why = f"{test_file} cannot be read: {error}"
     if not why:
         return ""
-    what_to_do = f"give {PROGRAM}" if found else HOLDOUT
+    what_to_do = f"give {PROGRAM}" if test_file else HOLDOUT
     return f"{why}, so the model will not be evaluated or registered; {what_to_do}"
 
 
@@ -51,8 +51,8 @@ def _lacking(file: Path, data: Path) -> str:
         return f"{file.name} has no array {lacking[0]}" if lacking else ""
     if file.suffix in tables.SUFFIXES:
         try:
-            said = json.loads((data / "dataset.json").read_text())
-            label = said.get("label") or ""
+            about = json.loads((data / "dataset.json").read_text())
+            label = about.get("label") or ""
         except (OSError, ValueError, AttributeError):
             label = ""
         with tables.opened(file) as (names, _):
@@ -66,7 +66,7 @@ LABEL = """dataset.json in the dataset, as in {"label": "COLUMN"}"""
 
 def classes(folder: Path) -> list[str]:
     """Returns the names of the folders in a folder that hold pictures, in their order."""
-    return sorted(one.name for one in folder.glob("[!.]*") if any(pictures(one)))
+    return sorted(child.name for child in folder.glob("[!.]*") if any(pictures(child)))
 
 
 def pictures(folder: Path) -> Iterator[Path]:

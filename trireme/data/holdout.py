@@ -84,10 +84,10 @@ def beside(data: Path) -> Path:
 
 def split(staged: Staged, dataset: Dataset, cache: Path) -> Split:
     """Returns a dataset of the cache in two parts, which are made there unless they are there."""
-    asked = json.dumps([RULE, staged.fingerprint, dataset.holdout, dataset.label])
-    name = hashlib.sha256(asked.encode()).hexdigest()
+    identity = json.dumps([RULE, staged.fingerprint, dataset.holdout, dataset.label])
+    name = hashlib.sha256(identity.encode()).hexdigest()
     of_training = hashlib.sha256(f"{name} training".encode()).hexdigest()
-    whole, training = (cache.absolute() / "trees" / each for each in (name, of_training))
+    whole, training = (cache.absolute() / "trees" / digest for digest in (name, of_training))
     if not (_is_as_made(whole) and _is_as_made(training)):
         waiting = partial(say, "waiting for another run that splits this dataset")
         with locked(cache / "locks" / name, waiting):
@@ -99,8 +99,8 @@ def split(staged: Staged, dataset: Dataset, cache: Path) -> Split:
     counts = json.loads((whole / ABOUT).read_text())["holdout"]
     files = [file for file in whole.rglob("*") if file.is_file()]
     size = sum(file.stat().st_size for file in files)
-    found = Staged(str(whole), f"sha256:{name}", len(files), size, staged.copied)
-    return Split(found, training, counts["training"], counts["held_out"])
+    result = Staged(str(whole), f"sha256:{name}", len(files), size, staged.copied)
+    return Split(result, training, counts["training"], counts["held_out"])
 
 
 def _is_as_made(tree: Path) -> bool:
@@ -108,9 +108,9 @@ def _is_as_made(tree: Path) -> bool:
     stamp = tree.parents[1] / "made" / tree.name
     if not tree.is_dir() or not stamp.exists():
         return False
-    made = stamp.stat().st_mtime_ns
+    made_at = stamp.stat().st_mtime_ns
     return os.geteuid() != 0 or all(
-        path.stat().st_mtime_ns <= made for path in (tree, *tree.rglob("*"))
+        path.stat().st_mtime_ns <= made_at for path in (tree, *tree.rglob("*"))
     )
 
 
@@ -138,43 +138,43 @@ def _make(source: Path, dataset: Dataset, whole: Path, training: Path, at: Path)
 def _fill(source: Path, dataset: Dataset, whole: Path, training: Path) -> None:
     """Fills the folders of both parts."""
     assert dataset.holdout is not None
-    if found := forms.test_split(source):
-        raise TableError(f"the dataset has a test split already, {found}")
+    if test_file := forms.test_split(source):
+        raise TableError(f"the dataset has a test split already, {test_file}")
     ways = _ways(source)
     if len(ways) != 1:
         lacks = f"the dataset holds nothing that can be split, which is {FORMS}"
         among = "dataset_options.include and exclude choose among them"
         raise TableError(f"the dataset holds {' and '.join(ways)}; {among}" if ways else lacks)
     (make,) = ways.values()
-    made = make(source, dataset.holdout, dataset.label or "", whole, training)
+    result = make(source, dataset.holdout, dataset.label or "", whole, training)
     for folder, _, names in os.walk(source):
         for name in names:
             file = Path(folder, name)
-            if str(file.relative_to(source)) not in made.taken:
+            if str(file.relative_to(source)) not in result.taken:
                 for part in (whole, training):
                     _link(file, part / file.relative_to(source))
-    said = whole / ABOUT
-    about = _said(said) | made.about
-    counts = {"share": dataset.holdout, "training": made.in_training, "held_out": made.held_out}
-    said.unlink(missing_ok=True)
-    said.write_text(json.dumps(about | {"holdout": counts}, indent=1))
-    said.chmod(0o444)
+    about_file = whole / ABOUT
+    about = _about(about_file) | result.about
+    counts = {"share": dataset.holdout, "training": result.in_training, "held_out": result.held_out}
+    about_file.unlink(missing_ok=True)
+    about_file.write_text(json.dumps(about | {"holdout": counts}, indent=1))
+    about_file.chmod(0o444)
 
 
-def _said(file: Path) -> dict[str, object]:
+def _about(file: Path) -> dict[str, object]:
     """Returns what a dataset says of itself, if it does."""
     if not file.exists():
         return {}
     try:
-        said = json_values.read(file.read_text())
+        about = json_values.read(file.read_text())
     except ValueError as error:
         raise TableError(f"{ABOUT} cannot be read: {error}") from None
-    return said if isinstance(said, dict) else {}
+    return about if isinstance(about, dict) else {}
 
 
-def _link(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    link_or_copy(file, place)
+def _link(file: Path, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    link_or_copy(file, path)
 
 
 Way = Callable[[Path, float, str, Path, Path], _Made]
@@ -184,8 +184,8 @@ def _ways(source: Path) -> dict[str, Way]:
     """Returns what in a dataset can be split, as a person calls it, and how."""
     if (source / "train.npz").exists():
         return {"train.npz": _npz}
-    found = [file.relative_to(source) for file in sorted(source.rglob("[!.]*"))]
-    listed = [file for file in found if file.suffix.lower() in tables.SUFFIXES]
+    files = [file.relative_to(source) for file in sorted(source.rglob("[!.]*"))]
+    listed = [file for file in files if file.suffix.lower() in tables.SUFFIXES]
     named = [file for file in listed if file.stem.lower() == "train"]
     ways: dict[str, Way] = {str(file): partial(_table, file) for file in named or listed}
     if not named:
@@ -204,11 +204,11 @@ def _table(
     with tables.opened(source / file) as (names, rows):
         how = """dataset_options='{"holdout": …, "label": "COLUMN"}'"""
         label = tables.label_among(names, label, str(file), how)
-        place = names.index(label)
+        column = names.index(label)
         for number, row in enumerate(rows, 1):
-            if tables.is_missing(row.cells[place]):
+            if tables.is_missing(row.cells[column]):
                 raise TableError(f"{file} has no {label!r} in row {number}")
-            cells.append(sys.intern(cell) if isinstance(cell := row.cells[place], str) else cell)
+            cells.append(sys.intern(cell) if isinstance(cell := row.cells[column], str) else cell)
             keys.append(tables.digest(row))
     values = tables.numbers(cells)
     about: dict[str, object] = {"label": label}
@@ -216,18 +216,18 @@ def _table(
         cells = [str(cell) for cell in cells]
         about["classes"] = sorted(set(cells))
     is_measured = values is not None and any(isinstance(value, float) for value in values)
-    held = _chosen([None] * len(cells) if is_measured else values or cells, keys, share)
+    held_out = _chosen([None] * len(cells) if is_measured else values or cells, keys, share)
     of_test = f"test{file.suffix.lower()}"
     (whole / file).parent.mkdir(parents=True, exist_ok=True)
     parts = [
-        (whole / file, lambda number: number not in held),
-        (whole / of_test, lambda number: number in held),
+        (whole / file, lambda number: number not in held_out),
+        (whole / of_test, lambda number: number in held_out),
     ]
     tables.write_parts(source / file, parts)
     for path, _ in parts:
         path.chmod(0o444)
     _link(whole / file, training / file)
-    return _Made(len(cells) - len(held), len(held), {str(file)}, about)
+    return _Made(len(cells) - len(held_out), len(held_out), {str(file)}, about)
 
 
 def _npz(source: Path, share: float, label: str, whole: Path, training: Path) -> _Made:
@@ -241,17 +241,17 @@ def _npz(source: Path, share: float, label: str, whole: Path, training: Path) ->
     are_classes = arrays["y"].is_whole and len(arrays["y"].shape) == 1
     labels = [*npz.rows(file, "y")] if are_classes else [b""] * samples
     keys = [hashlib.sha256(row).digest() for row in npz.rows(file, "x")]
-    held = _chosen(labels, keys, share)
+    held_out = _chosen(labels, keys, share)
     test = whole / "test.npz"
     parts = [
-        (whole / file.name, lambda number: number not in held, samples - len(held)),
-        (test, lambda number: number in held, len(held)),
+        (whole / file.name, lambda number: number not in held_out, samples - len(held_out)),
+        (test, lambda number: number in held_out, len(held_out)),
     ]
     npz.write_parts(file, parts, samples)
     for path, *_ in parts:
         path.chmod(0o444)
     _link(whole / file.name, training / file.name)
-    return _Made(samples - len(held), len(held), {file.name}, {})
+    return _Made(samples - len(held_out), len(held_out), {file.name}, {})
 
 
 def _pictures(
@@ -265,14 +265,14 @@ def _pictures(
     files = [file for name in names for file in sorted(forms.pictures(source / folder / name))]
     classes = [file.parent.name for file in files]
     keys = [hashlib.sha256(os.fsencode(file.relative_to(source))).digest() for file in files]
-    held = _chosen(classes, keys, share)
+    held_out = _chosen(classes, keys, share)
     for number, file in enumerate(files):
-        part = "test" if number in held else "train"
+        part = "test" if number in held_out else "train"
         _link(file, whole / part / file.parent.name / file.name)
-        if number not in held:
+        if number not in held_out:
             _link(file, training / file.relative_to(source))
-    taken = {str(file.relative_to(source)) for file in files}
-    return _Made(len(files) - len(held), len(held), taken, {})
+    paths = {str(file.relative_to(source)) for file in files}
+    return _Made(len(files) - len(held_out), len(held_out), paths, {})
 
 
 def _chosen(groups: Sequence[Hashable], keys: Sequence[bytes], share: float) -> set[int]:
@@ -284,19 +284,19 @@ def _chosen(groups: Sequence[Hashable], keys: Sequence[bytes], share: float) -> 
     by_group = defaultdict(list)
     for number, group in enumerate(groups):
         by_group[group].append(number)
-    held: set[int] = set()
+    held_out: set[int] = set()
     next_ones = []
     for numbers in by_group.values():
         numbers.sort(key=lambda number: (keys[number], number))
         count = int(len(numbers) * share)
-        held.update(numbers[:count])
+        held_out.update(numbers[:count])
         if count + 1 < len(numbers) or len(by_group) == len(groups):
             remainder = len(numbers) * share - count
             next_ones.append((-remainder, keys[numbers[count]], numbers[count]))
-    more = max(0, round(len(groups) * share) - len(held))
-    held.update(number for *_, number in sorted(next_ones)[:more])
-    if not held or len(held) == len(groups):
+    more = max(0, round(len(groups) * share) - len(held_out))
+    held_out.update(number for *_, number in sorted(next_ones)[:more])
+    if not held_out or len(held_out) == len(groups):
         raise TableError(
             f"a share of {share:g} of {len(groups)} samples leaves one part without any"
         )
-    return held
+    return held_out

@@ -54,7 +54,7 @@ def unpacked(data: bytes) -> Iterator[Entry]:
 
 
 def chosen(
-    uri: str, listed: list[Entry], wanted: Callable[[str], bool], *, controls: bool = True
+    uri: str, listed: list[Entry], selects: Callable[[str], bool], *, controls: bool = True
 ) -> list[Entry]:
     """Returns the files that are wanted, in order; of what else is listed nothing is judged.
 
@@ -63,7 +63,7 @@ def chosen(
     """
     # What has no name is the folder itself, as consoles make it.
     named = (entry for entry in listed if entry.name)
-    entries = [entry for entry in named if all(map(wanted, _names(entry.name)))]
+    entries = [entry for entry in named if all(map(selects, _names(entry.name)))]
     refuse_hostile(uri, (entry.name for entry in entries), controls=controls)
     return in_order(without_markers(uri, entries, listed))
 

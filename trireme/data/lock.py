@@ -29,12 +29,12 @@ def locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     lease = SoftFileLease(
         f"{file}.lease", lease_duration=STALE, heartbeat_interval=HEARTBEAT, poll_interval=POLL
     )
-    with ExitStack() as held:
+    with ExitStack() as stack:
         has_waited = _acquire(lock, waiting)
-        held.callback(lock.release)
+        stack.callback(lock.release)
         try:
             _acquire(lease, (lambda: None) if has_waited else waiting)
-            held.callback(lease.release)
+            stack.callback(lease.release)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise  # on a full disk the lock has to do

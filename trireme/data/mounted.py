@@ -42,5 +42,5 @@ def find(dataset: Dataset) -> Staged:
     if not entries:
         raise InputError(f"dataset_uri {dataset.uri!r} holds no files")
     in_full = dataset.fingerprint == "content"
-    found = of_content(path, entries) if in_full else of_times(entries)
-    return Staged(str(path), found, len(entries), sum(entry.size for entry in entries), 0)
+    fingerprint = of_content(path, entries) if in_full else of_times(entries)
+    return Staged(str(path), fingerprint, len(entries), sum(entry.size for entry in entries), 0)

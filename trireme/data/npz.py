@@ -63,13 +63,13 @@ def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[Array, IO[byt
 
 def arrays(file: Path) -> dict[str, Array]:
     """Returns what arrays an archive holds, by name."""
-    found = {}
+    by_name = {}
     with zipfile.ZipFile(file) as archive:
         for member in archive.namelist():
             if member.endswith(".npy"):
                 with _opened(archive, member.removesuffix(".npy")) as (array, _):
-                    found[array.name] = array
-    return found
+                    by_name[array.name] = array
+    return by_name
 
 
 def rows(file: Path, name: str) -> Iterator[bytes]:
@@ -114,25 +114,25 @@ def write_parts(
                     for output, _, _ in outputs
                 ]
                 if array.rows != samples:
-                    for each in written:
-                        each.write(_head(array))
+                    for archive in written:
+                        archive.write(_head(array))
                     while piece := stream.read(_PIECE):
-                        for each in written:
-                            each.write(piece)
+                        for archive in written:
+                            archive.write(piece)
                     continue
-                for each, (_, _, count) in zip(written, outputs, strict=True):
-                    each.write(_head(array._replace(shape=(count, *array.shape[1:]))))
+                for archive, (_, _, count) in zip(written, outputs, strict=True):
+                    archive.write(_head(array._replace(shape=(count, *array.shape[1:]))))
                 for number, row in enumerate(_rows(array, stream)):
-                    for each, (_, belongs, _) in zip(written, outputs, strict=True):
+                    for archive, (_, belongs, _) in zip(written, outputs, strict=True):
                         if belongs(number):
-                            each.write(row)
+                            archive.write(row)
 
 
 def _head(array: Array) -> bytes:
-    said = repr({"descr": array.type, "fortran_order": False, "shape": array.shape}).encode()
-    padding = b" " * (-(len(_MAGIC) + 4 + len(said) + 1) % 64)
-    said += padding + b"\n"
-    return _MAGIC + b"\x01\x00" + len(said).to_bytes(2, "little") + said
+    header = repr({"descr": array.type, "fortran_order": False, "shape": array.shape}).encode()
+    padding = b" " * (-(len(_MAGIC) + 4 + len(header) + 1) % 64)
+    header += padding + b"\n"
+    return _MAGIC + b"\x01\x00" + len(header).to_bytes(2, "little") + header
 
 
 FAULTS = (

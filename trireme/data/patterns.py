@@ -40,9 +40,9 @@ def _expression(pattern: str) -> str:
         pattern = f"**/{pattern}"
     if pattern.endswith("/"):
         pattern += "**"
-    found = _TOKEN.findall(pattern)
+    pieces = _TOKEN.findall(pattern)
     # One of several stars that follow each other is as good.
-    pairs = zip(found, ["", *found], strict=False)
+    pairs = zip(pieces, ["", *pieces], strict=False)
     tokens = [token for token, before in pairs if token != before or not token.startswith("*")]
     parts: list[tuple[str, list[str]]] = [("", [])]
     for token in tokens:
@@ -58,20 +58,20 @@ def _expression(pattern: str) -> str:
 
 def _translated(tokens: list[str]) -> Iterator[str]:
     """Yields the parts of an expression that takes no longer for many stars than for few."""
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        place += 1
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        position += 1
         if token != "*":
             yield _of_token(token)
             continue
-        end = place
+        end = position
         while end < len(tokens) and tokens[end] not in ("*", "/"):
             end += 1
-        between = "".join(map(_of_token, tokens[place:end]))
+        between = "".join(map(_of_token, tokens[position:end]))
         if end < len(tokens) and tokens[end] == "*":
             yield f"(?>[^/]*?{between})"
-            place = end
+            position = end
         else:
             yield "[^/]*?"
 

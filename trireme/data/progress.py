@@ -40,10 +40,10 @@ class Progress:
 
     def _show(self, now: float) -> None:
         rate = self._copied / max(now - self._started, 1e-3)
-        left = f", {clock((self._size - self._bytes) / rate)} left" if rate else ""
+        remaining = f", {clock((self._size - self._bytes) / rate)} left" if rate else ""
         line = (
             f"{in_words(self._bytes)} of {in_words(self._size)}, {self._done:,} of "
-            f"{self._files:,} files, {in_words(int(rate))}/s{left}"
+            f"{self._files:,} files, {in_words(int(rate))}/s{remaining}"
         )
         sys.stderr.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
         sys.stderr.flush()

@@ -53,14 +53,14 @@ def stage(
     journal.log_params({f"{purpose}_uri": dataset.uri})
     journal.log_metrics({f"{purpose}_files": staged.files, f"{purpose}_bytes": staged.bytes})
     journal.log_dataset(purpose, dataset.uri, staged.fingerprint, staged.files, staged.bytes)
-    found = {"uri": dataset.uri, "fingerprint": staged.fingerprint}
-    journal.log_tags({f"{purpose}.{name}": value for name, value in found.items()})
-    said = (
+    tags = {"uri": dataset.uri, "fingerprint": staged.fingerprint}
+    journal.log_tags({f"{purpose}.{name}": value for name, value in tags.items()})
+    summary = (
         f"{dataset.uri}, {staged.files:,} file{'s' * (staged.files != 1)}, {staged.bytes:,} bytes, "
         f"{staged.fingerprint[:19]}"
     )
     lacking = forms.unfit(holdout.for_evaluation(destination)) if evaluation == {} else ""
-    journal.summarize("; ".join(filter(None, (said, lacking and f"warning: {lacking}"))))
+    journal.summarize("; ".join(filter(None, (summary, lacking and f"warning: {lacking}"))))
     return staged
 
 

@@ -58,17 +58,17 @@ def _lines(file: Path, stream: TextIO) -> Iterator[Row]:
     first = stream.readline()
     stream.seek(0)
     delimiter = max(DELIMITERS, key=first.count)
-    taken: list[str] = []
+    text_lines: list[str] = []
 
     def lines() -> Iterator[str]:
         for line in stream:
-            taken.append(line)
+            text_lines.append(line)
             yield line
 
     reader, width = csv.reader(lines(), delimiter=delimiter, strict=True), 0
     for cells in reader:
-        text = "".join(taken)
-        taken.clear()
+        text = "".join(text_lines)
+        text_lines.clear()
         if not cells:  # an empty line
             continue
         width = width or len(cells)
@@ -104,21 +104,21 @@ def _checked(file: Path, names: list[str]) -> list[str]:
     return names
 
 
-def label_among(names: list[str], wanted: str, where: str, how: str) -> str:
+def label_among(names: list[str], chosen: str, where: str, how: str) -> str:
     """Returns the column that holds the labels.
 
     Args:
-        wanted: The column that somebody has named; empty where nobody has.
+        chosen: The column that somebody has named; empty where nobody has.
         where: The file.
         how: How a column is named.
     """
-    if wanted in names:
-        return wanted
-    found = [name for name in names if name.lower() in LABELS]
-    if not wanted and len(found) == 1:
-        return found[0]
+    if chosen in names:
+        return chosen
+    labels = [name for name in names if name.lower() in LABELS]
+    if not chosen and len(labels) == 1:
+        return labels[0]
     shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-    why = f"has no column {wanted!r}" if wanted else "does not say which column is the label"
+    why = f"has no column {chosen!r}" if chosen else "does not say which column is the label"
     raise TableError(f"{where} {why}; name one with {how}; it has {shown}")
 
 
@@ -177,5 +177,5 @@ def _write_parquet(file: Path, parts: list[tuple[Path, Callable[[int], bool]]]) 
         for batch in table.iter_batches():
             numbers = range(start, start := start + batch.num_rows)
             for output, belongs in outputs:
-                kept = arrow.array([belongs(number) for number in numbers])
-                output.write_batch(batch.filter(kept))
+                mask = arrow.array([belongs(number) for number in numbers])
+                output.write_batch(batch.filter(mask))

@@ -74,8 +74,8 @@ class Place:
 
 def added() -> "dict[str, EntryPoint]":
     """Returns what other packages have for schemes of their own, by scheme."""
-    ours = ("file", "builtin", "http", "https", "hf", *STORES, *MOUNTED)
-    return plugins.found(plugins.DATA_SOURCES, ours)
+    built_in = ("file", "builtin", "http", "https", "hf", *STORES, *MOUNTED)
+    return plugins.found(plugins.DATA_SOURCES, built_in)
 
 
 def accepted() -> str:
@@ -112,9 +112,11 @@ def place(uri: str) -> Place:
     host, _, path = rest.partition("/")
     if "@" in host:
         raise InputError(_advice(f"{scheme}://"))
-    pattern, what = _PLACES.get(scheme, (re.compile(r".+"), "a place"))
+    pattern, expected = _PLACES.get(scheme, (re.compile(r".+"), "a place"))
     if not pattern.fullmatch(host):
-        raise InputError(f"dataset_uri {uri!r}: {host!r} is not {what}, as in {scheme}://NAME/path")
+        raise InputError(
+            f"dataset_uri {uri!r}: {host!r} is not {expected}, as in {scheme}://NAME/path"
+        )
     path = path.strip("/")
     if path and not set(path.split("/")).isdisjoint({"", ".", ".."}):
         raise InputError(f"dataset_uri {uri!r}: the path must not hold '//', '.' or '..'")

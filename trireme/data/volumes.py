@@ -27,9 +27,9 @@ SIZE = "1Pi"
 def mounts(dataset_claims: Sequence[str], cache_claim: str) -> dict[str, Path]:
     """Returns where the pods of a pipeline have claims mounted, by the claims' names."""
     places = {}
-    given = [("--dataset-claim", claim, DATASETS / claim) for claim in dataset_claims]
-    given += [("--cache-claim", cache_claim, CACHE)] if cache_claim else []
-    for option, claim, place in given:
+    claims = [("--dataset-claim", claim, DATASETS / claim) for claim in dataset_claims]
+    claims += [("--cache-claim", cache_claim, CACHE)] if cache_claim else []
+    for option, claim, path in claims:
         # The pod's volume is called like the claim, and volumes have no dots.
         if not CLAIM.fullmatch(claim) or "." in claim or len(claim) > 63:
             raise InputError(
@@ -38,7 +38,7 @@ def mounts(dataset_claims: Sequence[str], cache_claim: str) -> dict[str, Path]:
             )
         if claim in places:
             raise InputError(f"{option} {claim!r}: this claim is given twice")
-        places[claim] = place
+        places[claim] = path
     return places
 
 
@@ -50,8 +50,8 @@ def volume(dataset: Dataset, path: str) -> tuple[dict[str, Any], dict[str, Any]]
         return {"name": NAME, "nfs": _export(place)}, mount
     if place.path:
         mount["subPath"] = place.path
-    held = {"claimName": place.host, "readOnly": True}
-    return {"name": NAME, "persistentVolumeClaim": held}, mount
+    claim = {"claimName": place.host, "readOnly": True}
+    return {"name": NAME, "persistentVolumeClaim": claim}, mount
 
 
 def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, Any]]:
@@ -64,19 +64,19 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         namespace: Where that is, and the pods, and the Secret. The volume's name has to be the
             only one in the cluster, so it begins with this.
     """
-    whole = f"{namespace}-{name}"
+    full_name = f"{namespace}-{name}"
     modes = {"accessModes": ["ReadOnlyMany"]}
     source = {"nfs": _nfs, "oss": _oss, "s3": _s3}[dataset.place.kind]
     volume: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": whole},
+        "metadata": {"name": full_name},
         "spec": modes
         | {
             "capacity": {"storage": SIZE},
             "claimRef": {"namespace": namespace, "name": name},
             "persistentVolumeReclaimPolicy": "Retain",
-            **source(dataset, whole, namespace),
+            **source(dataset, full_name, namespace),
         },
     }
     claim = {
@@ -87,7 +87,7 @@ def persistent(dataset: Dataset, name: str, namespace: str) -> list[dict[str, An
         | {
             "storageClassName": "",  # or a default one would make a volume
             "resources": {"requests": {"storage": SIZE}},
-            "volumeName": whole,
+            "volumeName": full_name,
         },
     }
     return [volume, claim]

@@ -153,11 +153,11 @@ def _served(cluster: Cluster) -> set[str]:
     }
 
 
-def _seen(what: str, look: Callable[[], list[Fact]]) -> list[Fact]:
+def _seen(kind: str, look: Callable[[], list[Fact]]) -> list[Fact]:
     try:
         return look()
     except Forbidden:
-        return [Fact(Verdict.UNKNOWN, f"you may not list {what}")]
+        return [Fact(Verdict.UNKNOWN, f"you may not list {kind}")]
 
 
 def _nodes(cluster: Cluster) -> Fact:
@@ -165,11 +165,13 @@ def _nodes(cluster: Cluster) -> Fact:
     if not free:
         return Fact(Verdict.FAILED, "no node takes pods that tolerate no taint")
     names = sorted({name for node in free for name in node.free if _is_shown(name)})
-    left = ", ".join(
+    amounts = ", ".join(
         f"{shown(name, sum((max(node.free.get(name, NONE), NONE) for node in free), NONE))} {name}"
         for name in names
     )
-    return ok(f"{len(free)} {'nodes take' if len(free) > 1 else 'node takes'} pods; free: {left}")
+    return ok(
+        f"{len(free)} {'nodes take' if len(free) > 1 else 'node takes'} pods; free: {amounts}"
+    )
 
 
 def _is_shown(resource: str) -> bool:
@@ -179,11 +181,11 @@ def _is_shown(resource: str) -> bool:
 def _controllers(cluster: Cluster) -> dict[str, str] | None:
     """Returns the images of all Deployments and whether they are ready; None: not to be seen."""
     try:
-        found = cluster.items(DEPLOYMENTS, "")
+        deployments = cluster.items(DEPLOYMENTS, "")
     except Refused:
         return None
     images: dict[str, str] = {}
-    for deployment in found:
+    for deployment in deployments:
         readiness = _readiness(cluster, deployment)
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             if images.get(container["image"], RUNS) == RUNS:  # Argo and Kubeflow may have one each
@@ -200,8 +202,8 @@ def _readiness(cluster: Cluster, deployment: dict[str, Any]) -> str:
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     reason = ""
     with suppress(Refused):
-        there = cluster.items(PODS, namespace, labelSelector=selector)
-        reason = next(filter(None, map(pods.waiting_reason, there)), "")
+        members = cluster.items(PODS, namespace, labelSelector=selector)
+        reason = next(filter(None, map(pods.waiting_reason, members)), "")
     return pods.joined(f"none of its pods in namespace {namespace} is ready", reason)
 
 
@@ -230,8 +232,8 @@ def _made(cluster: Cluster, served: set[str]) -> list[Resource]:
     """Returns what Trireme makes, as far as the cluster has it."""
     kinds: tuple[Resource, ...] = (*KINDS.values(), WORKFLOWS)
     versions = {kind.api_version for kind in kinds} & served
-    found = {version: _resources(cluster, version) for version in versions}
-    return [kind for kind in kinds if kind.plural in found.get(kind.api_version, ())]
+    by_version = {version: _resources(cluster, version) for version in versions}
+    return [kind for kind in kinds if kind.plural in by_version.get(kind.api_version, ())]
 
 
 def _kinds(
@@ -264,14 +266,14 @@ def _part(cluster: Cluster, part: Part, has_it: bool, running: dict[str, str] | 
 
 
 def _storage(cluster: Cluster) -> Iterator[Fact]:
-    found = cluster.items(STORAGE_CLASSES, "")
-    if not found:
+    classes = cluster.items(STORAGE_CLASSES, "")
+    if not classes:
         yield Fact(Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/cluster.md")
-    for each in found:
-        annotations = each["metadata"].get("annotations") or {}
+    for storage_class in classes:
+        annotations = storage_class["metadata"].get("annotations") or {}
         default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
-        name = each["metadata"]["name"] + (", the default" if default else "")
-        provisioner = each["provisioner"]
+        name = storage_class["metadata"]["name"] + (", the default" if default else "")
+        provisioner = storage_class["provisioner"]
         if provisioner.endswith(SHARED):
             yield ok(f"StorageClass {name}: pods of several nodes can share a volume")
         elif provisioner.endswith(FOR_ONE_NODE):
@@ -313,11 +315,11 @@ OBJECTS = {
 
 def _objects(cluster: Cluster) -> Iterator[Fact]:
     for (kind, name), why in OBJECTS.items():
-        found = is_there(cluster, Needed(kind, name))
-        if found.verdict is Seen.FAILED:
+        finding = is_there(cluster, Needed(kind, name))
+        if finding.verdict is Seen.FAILED:
             yield Fact(Verdict.MISSING, f"{kind} {name}: {why}")
         else:
-            yield Fact(Verdict(found.verdict), found.sentence)
+            yield Fact(Verdict(finding.verdict), finding.sentence)
     names = secrets.DEFAULTS.values()
     if has := [
         name for name in names if is_there(cluster, Needed("Secret", name)).verdict is Seen.OK
@@ -327,24 +329,24 @@ def _objects(cluster: Cluster) -> Iterator[Fact]:
 
 def account_of_steps(cluster: Cluster) -> str:
     """Returns the service account that steps run as; empty where it is not to be seen."""
-    found = is_there(cluster, Needed("ServiceAccount", STEPS))
-    return STEPS if found.verdict is Seen.OK else ""
+    finding = is_there(cluster, Needed("ServiceAccount", STEPS))
+    return STEPS if finding.verdict is Seen.OK else ""
 
 
 def _images(cluster: Cluster) -> Iterator[Fact]:
     """Says which images nodes have; what they could pull shows only a pod."""
-    there = {
+    on_nodes = {
         name
         for node in cluster.items(nodes.NODES, "")
         for image in node.get("status", {}).get("images") or []
         for name in image.get("names") or []
     }
-    ours = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
-    if has := [image for image in ours if image in there]:
+    needed = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
+    if has := [image for image in needed if image in on_nodes]:
         yield ok(f"images on a node: {', '.join(has)}")
-    if others := [image for image in ours if image not in there]:
+    if missing := [image for image in needed if image not in on_nodes]:
         words = (
-            f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build "
+            f"images on no node yet: {', '.join(missing)}; docs/cluster.md says how to build "
             "them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)

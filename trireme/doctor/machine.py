@@ -40,7 +40,7 @@ def facts() -> Iterator[Fact]:
     except InputError as error:
         yield Fact(Verdict.FAILED, str(error))
     yield _gpus()
-    modules = {each.module: name for name, each in FRAMEWORKS.items() if each.module}
+    modules = {framework.module: name for name, framework in FRAMEWORKS.items() if framework.module}
     for module, name in modules.items():
         yield _framework(module, name)
     for program, (package, what_for) in PROGRAMS.items():
@@ -57,11 +57,13 @@ def _trireme() -> str:
 
 
 def _disk(directory: Path) -> Fact:
-    place = next(each for each in (directory, *directory.parents) if each.exists())
-    free = shutil.disk_usage(place).free
-    if not place.is_dir():
-        return Fact(Verdict.FAILED, f"{directory}: runs are kept there, and {place} is no folder")
-    if not os.access(place, os.W_OK):
+    existing = next(folder for folder in (directory, *directory.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if not existing.is_dir():
+        return Fact(
+            Verdict.FAILED, f"{directory}: runs are kept there, and {existing} is no folder"
+        )
+    if not os.access(existing, os.W_OK):
         return Fact(
             Verdict.FAILED, f"{directory}: runs are kept there, and this user may not write there"
         )
@@ -77,15 +79,19 @@ def _disk(directory: Path) -> Fact:
 def _gpus() -> Fact:
     if not shutil.which("nvidia-smi"):
         return Fact(Verdict.MISSING, "GPUs: no NVIDIA driver; training uses the CPU")
-    asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    command = [
+        "nvidia-smi",
+        "--query-gpu=name,memory.total,driver_version",
+        "--format=csv,noheader",
+    ]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=ANSWER_LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_LIMIT)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi does not answer: {error}")
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        said = " ".join((done.stderr or done.stdout).split())
-        return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {said or 'nothing'}")
+        output = " ".join((done.stderr or done.stdout).split())
+        return Fact(Verdict.UNKNOWN, f"GPUs: nvidia-smi says: {output or 'nothing'}")
     return ok(f"GPUs: {'; '.join(lines)}")
 
 
@@ -95,10 +101,10 @@ def _framework(module: str, name: str) -> Fact:
         mend = extras.installing(extra) if extra else f"pip install {module}"
         return Fact(Verdict.MISSING, f"{module} for jobs of {name}: {mend}")
     try:
-        found = f"{module} {version(module)}"
+        words = f"{module} {version(module)}"
     except PackageNotFoundError:  # its distribution is called otherwise
-        found = module
-    return Fact(Verdict.OK, found, allows=f"jobs of {name}")
+        words = module
+    return Fact(Verdict.OK, words, allows=f"jobs of {name}")
 
 
 def _program(program: str, package: str, what_for: str) -> Fact:

@@ -28,7 +28,7 @@ _NOTHING = "/trireme-probe"  # a command that no image has: the image is there, 
 
 
 def probe(
-    cluster: Cluster, wanted: Sequence[str], account: str, on_wait: Callable[[str], None]
+    cluster: Cluster, to_try: Sequence[str], account: str, on_wait: Callable[[str], None]
 ) -> Iterator[Finding]:
     """Tries images, the first of which has Trireme, and MLflow by a pod that is removed again.
 
@@ -37,19 +37,17 @@ def probe(
             the namespace's own.
         on_wait: Called with a sentence when it takes long.
     """
-    body = _pod(list(dict.fromkeys(wanted)), account)
+    body = _pod(list(dict.fromkeys(to_try)), account)
     try:
-        made = cluster.create(PODS, body, cluster.namespace)
+        pod = cluster.create(PODS, body, cluster.namespace)
     except Refused as error:
         yield Finding(Verdict.UNKNOWN, f"no pod can be made that tries images and MLflow: {error}")
         return
     try:
-        yield from _watched(cluster, made["metadata"]["name"], on_wait)
+        yield from _watched(cluster, pod["metadata"]["name"], on_wait)
     finally:
         with suppress(TriremeError):  # its time limit ends it
-            cluster.delete(
-                PODS, made["metadata"]["name"], cluster.namespace, made["metadata"]["uid"]
-            )
+            cluster.delete(PODS, pod["metadata"]["name"], cluster.namespace, pod["metadata"]["uid"])
 
 
 def engine_images(cluster: Cluster) -> list[str]:
@@ -58,19 +56,23 @@ def engine_images(cluster: Cluster) -> list[str]:
         deployments = cluster.items(DEPLOYMENTS, "")
     except Refused:
         return []
-    found = []
+    references = []
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             name, _, tag = container["image"].rpartition(":")
             if name.endswith("/workflow-controller"):
-                found.append(_executor(cluster, deployment, container, tag))
+                references.append(_executor(cluster, deployment, container, tag))
             if name.endswith("/kfp-api-server"):
-                given = {each["name"]: each.get("value") for each in container.get("env") or []}
-                found += [
-                    given.get(f"V2_{part.upper()}_IMAGE") or f"ghcr.io/kubeflow/kfp-{part}:{tag}"
+                variables = {
+                    variable["name"]: variable.get("value")
+                    for variable in container.get("env") or []
+                }
+                references += [
+                    variables.get(f"V2_{part.upper()}_IMAGE")
+                    or f"ghcr.io/kubeflow/kfp-{part}:{tag}"
                     for part in ("driver", "launcher")
                 ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(references))
 
 
 def _executor(
@@ -82,19 +84,19 @@ def _executor(
         if word.startswith("--executor-image"):
             return word.partition("=")[2] or following
     with suppress(Refused):
-        there = deployment["metadata"]["namespace"]
-        config = cluster.find(CONFIG_MAPS, "workflow-controller-configmap", there) or {}
+        namespace = deployment["metadata"]["namespace"]
+        config = cluster.find(CONFIG_MAPS, "workflow-controller-configmap", namespace) or {}
         executor = yaml.safe_load((config.get("data") or {}).get("executor") or "{}")
         if executor.get("image"):
             return str(executor["image"])
     return f"quay.io/argoproj/argoexec:{tag}"
 
 
-def _pod(wanted: list[str], account: str) -> dict[str, Any]:
-    ours, *others = wanted
+def _pod(to_try: list[str], account: str) -> dict[str, Any]:
+    own_image, *others = to_try
     asks = {
         "name": MLFLOW,
-        "image": ours,
+        "image": own_image,
         "command": ["python", "-m", "trireme.tracking.probe"],
         "envFrom": [{"secretRef": {"name": SECRET, "optional": True}}],
         "resources": _resources("1Gi"),
@@ -140,7 +142,7 @@ def _resources(memory: str) -> dict[str, dict[str, str]]:
 
 def _watched(cluster: Cluster, name: str, on_wait: Callable[[str], None]) -> Iterator[Finding]:
     """Yields what is found of each container as soon as it is known."""
-    began, told, is_told = time.monotonic(), set[str](), False
+    began, reported, is_told = time.monotonic(), set[str](), False
     while True:
         pod = cluster.find(PODS, name, cluster.namespace)
         waited = time.monotonic() - began
@@ -148,10 +150,12 @@ def _watched(cluster: Cluster, name: str, on_wait: Callable[[str], None]) -> Ite
             yield Finding(Verdict.UNKNOWN, f"pod {name} was removed before it had tried all")
             return
         for container in pod["spec"]["containers"]:
-            if container["name"] not in told and (found := list(_of(cluster, pod, container))):
-                told.add(container["name"])
-                yield from found
-        if len(told) == len(pod["spec"]["containers"]):
+            if container["name"] not in reported and (
+                findings := list(_of(cluster, pod, container))
+            ):
+                reported.add(container["name"])
+                yield from findings
+        if len(reported) == len(pod["spec"]["containers"]):
             return
         reason = pods.waiting_reason(pod)
         if not pod["spec"].get("nodeName") and waited > UNSCHEDULABLE:
@@ -161,7 +165,9 @@ def _watched(cluster: Cluster, name: str, on_wait: Callable[[str], None]) -> Ite
             return
         if waited > LIMIT:
             missing = [
-                each["image"] for each in pod["spec"]["containers"] if each["name"] not in told
+                container["image"]
+                for container in pod["spec"]["containers"]
+                if container["name"] not in reported
             ]
             words = f"not pulled within {LIMIT} s: {', '.join(missing)}"
             yield Finding(Verdict.UNKNOWN, words)
@@ -178,8 +184,8 @@ def _of(cluster: Cluster, pod: dict[str, Any], container: dict[str, Any]) -> Ite
     state = status.get("state", {})
     waiting = state.get("waiting", {})
     if waiting.get("reason") in (*pods.NO_IMAGE, "ErrImagePull"):
-        said = pods.joined(waiting["reason"], waiting.get("message", ""))
-        yield Finding(Verdict.FAILED, f"image {image} cannot be pulled: {said}")
+        message = pods.joined(waiting["reason"], waiting.get("message", ""))
+        yield Finding(Verdict.FAILED, f"image {image} cannot be pulled: {message}")
         return
     if container["name"] != MLFLOW:
         if status.get("imageID"):
@@ -189,11 +195,11 @@ def _of(cluster: Cluster, pod: dict[str, Any], container: dict[str, Any]) -> Ite
         return
     yield Finding(Verdict.OK, f"image {image} can be pulled")
     try:
-        *_, said = log_tail(cluster, pod, MLFLOW, 20, previous=False) or [""]
+        *_, message = log_tail(cluster, pod, MLFLOW, 20, previous=False) or [""]
     except TriremeError as error:
-        said = f"its log cannot be read: {error}"
-    if "No module named" in said or ended["exitCode"] not in (0, 1):
-        words = f"image {image} cannot ask MLflow: {said or ended.get('message', '')}"
+        message = f"its log cannot be read: {error}"
+    if "No module named" in message or ended["exitCode"] not in (0, 1):
+        words = f"image {image} cannot ask MLflow: {message or ended.get('message', '')}"
         yield Finding(Verdict.UNKNOWN, words)
     else:
-        yield Finding(Verdict.FAILED if ended["exitCode"] else Verdict.OK, said)
+        yield Finding(Verdict.FAILED if ended["exitCode"] else Verdict.OK, message)

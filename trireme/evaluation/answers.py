@@ -23,14 +23,14 @@ class Answers(NamedTuple):
         """
         if all(are_probabilities(batch) for batch in self.batches):
             return None
-        found = []
+        pieces = []
         for batch in self.batches:
             powers = batch.astype(float)
             largest = powers.max(1)
             powers -= largest[:, None]
             np.exp(powers, out=powers)
-            found.append((largest, powers.sum(1)))
-        return np.stack([np.concatenate(each) for each in zip(*found, strict=True)])
+            pieces.append((largest, powers.sum(1)))
+        return np.stack([np.concatenate(arrays) for arrays in zip(*pieces, strict=True)])
 
     def columns(self, scales: np.ndarray | None, classes: int) -> Iterator[np.ndarray]:
         """Yields the probabilities of one class after another, each of shape (samples).
@@ -52,14 +52,14 @@ class Answers(NamedTuple):
 
     def of(self, scales: np.ndarray | None, classes: np.ndarray) -> np.ndarray:
         """Returns for each sample the probability of one class, which may be another for each."""
-        found, start = [], 0
+        parts, start = [], 0
         for batch in self.batches:
-            asked = classes[start : start + len(batch)]
+            of_batch = classes[start : start + len(batch)]
             start += len(batch)
-            known = asked < batch.shape[1]
-            said = np.take_along_axis(batch, np.where(known, asked, 0)[:, None], 1)[:, 0]
-            found.append(np.where(known, said.astype(float), -np.inf))
-        picked = np.concatenate(found)
+            is_known = of_batch < batch.shape[1]
+            outputs = np.take_along_axis(batch, np.where(is_known, of_batch, 0)[:, None], 1)[:, 0]
+            parts.append(np.where(is_known, outputs.astype(float), -np.inf))
+        picked = np.concatenate(parts)
         return np.maximum(picked, 0) if scales is None else probabilities(picked, scales)
 
 

@@ -18,17 +18,17 @@ def resampled(values: np.ndarray) -> np.ndarray:
     Args:
         values: A number for each sample, of shape (samples).
     """
-    found, counts = np.unique(values, return_counts=True)
-    if len(found) > VALUES:
+    unique, counts = np.unique(values, return_counts=True)
+    if len(unique) > VALUES:
         # Of equal width, as the few that are far out say the most about how sure the mean is; and
         # of as many samples each, as else one that is very far out has all others be the same.
-        places = ((found - found[0]) / (found[-1] - found[0]) * VALUES).astype(int)
+        places = ((unique - unique[0]) / (unique[-1] - unique[0]) * VALUES).astype(int)
         ranks = np.cumsum(counts) * VALUES // counts.sum()
         groups = np.unique(places * (VALUES + 1) + ranks, return_inverse=True)[1]
-        sums, counts = np.bincount(groups, found * counts), np.bincount(groups, counts)
-        found = sums / counts
+        sums, counts = np.bincount(groups, unique * counts), np.bincount(groups, counts)
+        unique = sums / counts
     drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), RESAMPLES)
-    return drawn @ found / len(values)
+    return drawn @ unique / len(values)
 
 
 def interval(means: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -69,13 +69,13 @@ def _lowest(values: np.ndarray, outside: float) -> float:
         # McNemar's test, by the interval of Clopper and Pearson, Biometrika 26, 1934.
         won = int((changed > 0).sum())
         share = float(betaincinv(won, count - won + 1, outside)) if won else 0.0
-        found = (2 * share - 1) * sizes[0]
+        lowest = (2 * share - 1) * sizes[0]
     elif count <= FEW:
         # Hartigan, Using subsample values as typical values, JASA 64, 1969.
         subsets = np.arange(1, 1 << count)[:, None] >> np.arange(count) & 1
         rank = int(outside * (1 << count))
-        found = np.sort(subsets @ changed / subsets.sum(1))[rank - 1] if rank else -np.inf
+        lowest = np.sort(subsets @ changed / subsets.sum(1))[rank - 1] if rank else -np.inf
     else:
         error = changed.std(ddof=1) / np.sqrt(count)
-        found = changed.mean() + stdtrit(count - 1, outside) * error
-    return float(found * count / len(values))
+        lowest = changed.mean() + stdtrit(count - 1, outside) * error
+    return float(lowest * count / len(values))

@@ -58,7 +58,7 @@ class Classification:
     def scores(self) -> np.ndarray:
         """Returns 1 for each sample that is classified right, 0 for the others."""
         pairs = zip(self._predicted, self._labels, strict=True)
-        return np.concatenate([said == labels for said, labels in pairs]).astype(float)
+        return np.concatenate([predicted == labels for predicted, labels in pairs]).astype(float)
 
     def evaluation(self) -> Evaluation:
         """Returns what all batches together say."""
@@ -109,21 +109,21 @@ def _classes(
 ) -> tuple[Classes, float]:
     """Returns what is found out class by class, and the F1 score of all that occur, on average."""
     count = len(names)
-    hits, support, said = (
-        np.bincount(which, minlength=count)
-        for which in (labels[predicted == labels], labels, predicted)
+    hits, support, predictions = (
+        np.bincount(classes, minlength=count)
+        for classes in (labels[predicted == labels], labels, predicted)
     )
-    either = support + said
+    either = support + predictions
     occur = either > 0
-    found = Classes(
+    classes = Classes(
         names=names,
-        precision=(hits / np.maximum(said, 1)).tolist(),
+        precision=(hits / np.maximum(predictions, 1)).tolist(),
         recall=(hits / np.maximum(support, 1)).tolist(),
         support=support.tolist(),
         confusion=_confusion(labels, predicted, count) if count <= FEW else [],
         roc=curves.curve,
     )
-    return found, float((2 * hits[occur] / either[occur]).mean())
+    return classes, float((2 * hits[occur] / either[occur]).mean())
 
 
 def _confusion(labels: np.ndarray, predicted: np.ndarray, count: int) -> list[list[int]]:

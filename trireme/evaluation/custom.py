@@ -71,7 +71,7 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     places = {"CODE_DIR": source.code, "DATA_DIR": data, "MODEL_DIR": source.model}
     places["EVALUATION_DIR"] = directory
-    variables = {name: str(place) for name, place in places.items()}
+    variables = {name: str(path) for name, path in places.items()}
     variables["PYTHONFAULTHANDLER"] = "1"  # where a signal such as SIGSEGV has come from
     variables |= {BASE_MODEL: source.base_model} if source.base_model else {}
     for name, text in program.env.items():
@@ -82,8 +82,8 @@ def run(
         else:
             tracking = dict.fromkeys(environment.VARIABLES, "")
             tracking["MLFLOW_TRACKING_URI"] = f"sqlite:///{elsewhere}/mlflow.db"
-        seen = os.environ | variables
-        command = [str(file), *(expand(word, seen) for word in program.args)]
+        known_variables = os.environ | variables
+        command = [str(file), *(expand(word, known_variables) for word in program.args)]
         status, lines = _followed(command, source.code, variables | tracking)
     if status:
         raise StepFailed(f"{called} {ended(status, lines.splitlines())}", lines)
@@ -154,16 +154,14 @@ def inputs_of(directory: Path) -> np.ndarray | None:
     if (directory / "inputs.npy").exists():
         raise NotLoadable(f"the evaluation wrote both inputs.npy and {TEXTS}; have it write one")
     try:
-        found = json_values.read(file.read_text())
+        rows = json_values.read(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise NotLoadable(f"{TEXTS} cannot be read: {error}") from None
-    if isinstance(found, list) and found:
-        if all(isinstance(each, str) for each in found):
-            return np.array(found)
-        if all(
-            isinstance(each, dict) and each and each.keys() == found[0].keys() for each in found
-        ):
-            return _rows(found)
+    if isinstance(rows, list) and rows:
+        if all(isinstance(item, str) for item in rows):
+            return np.array(rows)
+        if all(isinstance(item, dict) and item and item.keys() == rows[0].keys() for item in rows):
+            return _rows(rows)
     raise NotLoadable(f"{TEXTS} is neither a list of texts nor one of objects with the same names")
 
 
@@ -172,21 +170,21 @@ def _shown(file: Path) -> list[dict[str, Any]]:
     if not file.exists():
         return []
     try:
-        found = json_values.read(file.read_text())
+        rows = json_values.read(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise NotLoadable(f"{SHOWN} cannot be read: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise NotLoadable(f"{SHOWN} is not a list of objects")
-    return found[:MOST_SHOWN]
+    return rows[:MOST_SHOWN]
 
 
-def _rows(found: list[dict[str, Any]]) -> np.ndarray:
-    columns = {name: np.array([row[name] for row in found]) for name in found[0]}
+def _rows(records: list[dict[str, Any]]) -> np.ndarray:
+    columns = {name: np.array([row[name] for row in records]) for name in records[0]}
     for name, column in columns.items():
-        are_of_one_kind = len({isinstance(row[name], str) for row in found}) == 1
+        are_of_one_kind = len({isinstance(row[name], str) for row in records}) == 1
         if column.ndim > 1 or column.dtype.kind not in "iufbU" or not are_of_one_kind:
             raise NotLoadable(f"{TEXTS}: {name!r} is not a number in each object, nor a text")
-    rows = np.empty(len(found), [(name, column.dtype) for name, column in columns.items()])
+    rows = np.empty(len(records), [(name, column.dtype) for name, column in columns.items()])
     for name, column in columns.items():
         rows[name] = column
     return rows
@@ -194,12 +192,12 @@ def _rows(found: list[dict[str, Any]]) -> np.ndarray:
 
 def _figures(file: Path) -> dict[str, float]:
     try:
-        found = json_values.read(file.read_text())
+        figures = json_values.read(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise NotLoadable(f"the evaluation wrote no readable metrics.json: {error}") from None
-    if not isinstance(found, dict) or not found:
+    if not isinstance(figures, dict) or not figures:
         raise NotLoadable("metrics.json is not an object of numbers by name")
-    return {name: _finite(name, value) for name, value in found.items()}
+    return {name: _finite(name, value) for name, value in figures.items()}
 
 
 def _finite(name: str, value: object) -> float:

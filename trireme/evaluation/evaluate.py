@@ -62,9 +62,9 @@ def evaluate(
         framework_of(source.model)  # what is wrong with the model is told before what data lack
         samples, names = held_out(data), class_names(data)
         trained = source.load()
-        found = measure(trained.predict, samples, names)
-        evaluation, score = found.evaluation(), found.score
-        del found  # with all answers, before there are those of the champion
+        measurement = measure(trained.predict, samples, names)
+        evaluation, score = measurement.evaluation(), measurement.score
+        del measurement  # with all answers, before there are those of the champion
 
         def scores_of(champion: Champion) -> np.ndarray:
             if champion.onnx is None:
@@ -94,23 +94,23 @@ def evaluate_with(
         source.check()
         custom.run(program, source, data, directory)
         try:
-            found = custom.read(directory)
+            reported = custom.read(directory)
         except NotLoadable as error:
             raise StepFailed(f"evaluation.entrypoint {program.entrypoint!r}: {error}") from None
 
         def scores_of(champion: Champion) -> np.ndarray:
-            if not found.score.name:
+            if not reported.score.name:
                 raise NotLoadable("the evaluation wrote no scores.npy")
             if champion.trained is None:
                 raise NotLoadable("its model is no longer in MLflow")
-            theirs = source._replace(model=champion.trained)
-            custom.run(program, theirs, data, directory / CHAMPION, tracked=False)
+            champion_source = source._replace(model=champion.trained)
+            custom.run(program, champion_source, data, directory / CHAMPION, tracked=False)
             scores = custom.read(directory / CHAMPION).scores
-            if scores.shape != found.scores.shape:
-                raise NotLoadable(f"it has {len(scores)} scores, the model {len(found.scores)}")
+            if scores.shape != reported.scores.shape:
+                raise NotLoadable(f"it has {len(scores)} scores, the model {len(reported.scores)}")
             return scores
 
-        return _Evaluated(found, 0, scores_of)
+        return _Evaluated(reported, 0, scores_of)
 
     judged = _judged(evaluated, min_accuracy, gate, champion)
     if directory.exists():  # with the champion's part, which may be of a program that failed
@@ -171,15 +171,15 @@ def _record(evaluation: Evaluation, comparison: Comparison | None, verdict: Verd
     journal.log_headline({f"held_out_{name}": value})
     journal.log_metrics(figures)
     journal.log_tags({"gate": verdict.reason, "champion": verdict.against})
-    said = verdict.reason if verdict.passed else f"not exported: {verdict.reason}"
-    journal.summarize(f"{said}; {verdict.against}")
+    summary = verdict.reason if verdict.passed else f"not exported: {verdict.reason}"
+    journal.summarize(f"{summary}; {verdict.against}")
 
 
-def _gate(given: dict[str, Any], workspace: Path) -> Gate:
+def _gate(fields: dict[str, Any], workspace: Path) -> Gate:
     """Returns what is asked of the model, which is more of the best of a sweep's."""
-    gate = Gate.read("gate", given)
-    tried = [one for one in results(workspace) if not one.failed]
-    if len(tried) < 2 or all(one.is_validated for one in tried if one.has_model):
+    gate = Gate.read("gate", fields)
+    tried = [result for result in results(workspace) if not result.failed]
+    if len(tried) < 2 or all(result.is_validated for result in tried if result.has_model):
         return gate
     gate = gate.for_best_of(len(tried))
     print(
@@ -193,9 +193,9 @@ def _gate(given: dict[str, Any], workspace: Path) -> Gate:
 
 def _say_mended(workspace: Path, program: Path) -> None:
     """Records an evaluation program that is not that of the commit, of a run that was resumed."""
-    said = workspace / MENDED
-    if said.exists():
-        about = json.loads(said.read_text())
+    file = workspace / MENDED
+    if file.exists():
+        about = json.loads(file.read_text())
         words = f"{about['file']} as it was when the run was resumed, sha256:{about['sha256']}"
         journal.log_tags({"evaluation.program": words})
         journal.log_artifact(program, "evaluation-program")
@@ -219,20 +219,20 @@ def evaluate_and_report(
 ) -> Verdict:
     """Evaluates a model and writes the step's artifacts."""
     check(min_accuracy, gate, evaluation)
-    program, place = custom_evaluation(evaluation), Path(workspace)
-    seen = for_evaluation(Path(data))
-    champion = registry.champion_for(model_name, place, trained=bool(program))
-    start = base_model.folder(place)
+    program, folder = custom_evaluation(evaluation), Path(workspace)
+    data_folder = for_evaluation(Path(data))
+    champion = registry.champion_for(model_name, folder, trained=bool(program))
+    start = base_model.folder(folder)
     source = Source(Path(model), Path(code), entrypoint, model_factory, start)
-    against = min_accuracy, _gate(gate, place), champion
+    against = min_accuracy, _gate(gate, folder), champion
     if program:
-        found = place / custom.FOUND
-        shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
-        _say_mended(place, source.code / program.entrypoint)
-        judged = evaluate_with(program, found, source, seen, *against)
-        journal.log_artifact(found, "evaluation")
+        output = folder / custom.FOUND
+        shutil.rmtree(output, ignore_errors=True)  # of an earlier attempt
+        _say_mended(folder, source.code / program.entrypoint)
+        judged = evaluate_with(program, output, source, data_folder, *against)
+        journal.log_artifact(output, "evaluation")
     else:
-        judged = evaluate(source, seen, *against)
+        judged = evaluate(source, data_folder, *against)
     if judged.evaluation:
         for name, value in judged.evaluation.recorded.items():
             metrics.log_metric(name, value)
@@ -241,7 +241,7 @@ def evaluate_and_report(
             confusion.log_confusion_matrix(classes.names, classes.confusion)
         if classes:
             confusion.log_roc_curve(*classes.roc)
-    kept = place / REPORT
-    page.write(kept, judged, place, seen)
-    page.hand_over(kept, Path(report.path))
+    report_file = folder / REPORT
+    page.write(report_file, judged, folder, data_folder)
+    page.hand_over(report_file, Path(report.path))
     return judged.verdict

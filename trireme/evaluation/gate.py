@@ -82,21 +82,21 @@ def check_thresholds(
     bounds = bounds if is_meant else []
     bounds += [(name, bound, f"gate.least {bound:g}", False) for name, bound in gate.least.items()]
     bounds += [(name, bound, f"gate.most {bound:g}", True) for name, bound in gate.most.items()]
-    said = []
+    clauses = []
     for name, bound, called, is_most in bounds:
         if name not in figures:
-            known = ", ".join(list(figures)[:KNOWN])
-            return False, f"the gate asks for a figure {name!r}, and there are {known}"
+            names = ", ".join(list(figures)[:KNOWN])
+            return False, f"the gate asks for a figure {name!r}, and there are {names}"
         value = figures[name]
         passed = value <= bound if is_most else value >= bound
         how = ("is above", "is within") if is_most else ("is below", "reaches")
-        said.append(f"{words(name)} {_number(name, value)} {how[passed]} {called}")
+        clauses.append(f"{words(name)} {_number(name, value)} {how[passed]} {called}")
         if not passed:
-            return False, f"held-out {said[-1]}"
-    if not said:
+            return False, f"held-out {clauses[-1]}"
+    if not clauses:
         name, value = next(iter(figures.items()))
         return True, f"held-out {words(name)} {value:.4g}, and no threshold is set"
-    return True, f"held-out {', '.join(said)}"
+    return True, f"held-out {', '.join(clauses)}"
 
 
 def _number(name: str, value: float) -> str:
@@ -161,10 +161,10 @@ def _not_surely(comparison: Comparison, better_by: float) -> str:
         return "as good as the champion"
     # What a mean is between shrinks with the root of the number of samples.
     times = ((comparison.gain - comparison.between[0]) / beyond) ** 2
-    said = f"perhaps {margin} than the champion, not surely"
+    sentence = f"perhaps {margin} than the champion, not surely"
     if times > MOST:
-        return said
-    return f"{said}; {_about(comparison.samples * times)} held-out samples would tell"
+        return sentence
+    return f"{sentence}; {_about(comparison.samples * times)} held-out samples would tell"
 
 
 def _about(count: float) -> str:
@@ -178,5 +178,5 @@ def _against(comparison: Comparison) -> str:
     is_share = unit == "points"
     digits = "+.2f" if is_share else "+.4g"
     gain, low, high = (f"{value:{digits}}" for value in (factor * comparison.gain, *ends))
-    what = " ".join(filter(None, [gain, unit, "" if is_share else f"of {name}"]))
-    return f"{what} against version {comparison.version} ({low} to {high})"
+    figure = " ".join(filter(None, [gain, unit, "" if is_share else f"of {name}"]))
+    return f"{figure} against version {comparison.version} ({low} to {high})"

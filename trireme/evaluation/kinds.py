@@ -16,9 +16,9 @@ from trireme.trainers import splits
 Measure = Classification | Regression | Language
 
 
-def measure(predict: Predict, held: HeldOut, names: list[str]) -> Measure:
+def measure(predict: Predict, held_out: HeldOut, names: list[str]) -> Measure:
     """Asks a model about all samples and takes in its answers."""
-    inputs, labels = held
+    inputs, labels = held_out
     few = outputs_of(predict, inputs[:2])
     measure, labels = _kind(few, labels, names)
     for part in batches(inputs, few):

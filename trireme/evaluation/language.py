@@ -54,24 +54,26 @@ class Language:
                 f"the labels y hold the token {labels.max()}, but the model has "
                 f"{outputs.shape[-1]} tokens"
             )
-        asked = labels >= 0
-        true = np.where(asked, labels, 0)[..., None].astype(np.intp)
-        said = np.take_along_axis(_logarithms(outputs.astype(np.float32)), true, -1)[..., 0]
-        losses = np.where(asked, -said, 0)
+        is_counted = labels >= 0
+        true = np.where(is_counted, labels, 0)[..., None].astype(np.intp)
+        log_likelihoods = np.take_along_axis(_logarithms(outputs.astype(np.float32)), true, -1)[
+            ..., 0
+        ]
+        losses = np.where(is_counted, -log_likelihoods, 0)
         if not np.isfinite(losses).all():
             raise NotLoadable(*NO_NUMBERS)
         self._losses.append(losses.sum(1, dtype=float))
-        self._tokens.append(asked.sum(1))
-        self._right += int(((outputs.argmax(-1) == labels) & asked).sum())
-        self._add_positions(np.stack([losses.sum(0, dtype=float), asked.sum(0)]))
+        self._tokens.append(is_counted.sum(1))
+        self._right += int(((outputs.argmax(-1) == labels) & is_counted).sum())
+        self._add_positions(np.stack([losses.sum(0, dtype=float), is_counted.sum(0)]))
         self._labels.append(labels)
         self._are_texts = outputs.shape[-1] == TEXT
 
     def _add_positions(self, sums: np.ndarray) -> None:
         longer = max(sums.shape[1], self._by_position.shape[1])
         both = [
-            np.pad(each, ((0, 0), (0, longer - each.shape[1])))
-            for each in (self._by_position, sums)
+            np.pad(array, ((0, 0), (0, longer - array.shape[1])))
+            for array in (self._by_position, sums)
         ]
         self._by_position = both[0] + both[1]
 

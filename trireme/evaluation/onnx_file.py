@@ -24,12 +24,12 @@ def load_onnx(file: Path) -> Predict:
     except Exception as error:
         reason = first_line(error)
         raise StepFailed(f"{file.name} does not run in ONNX Runtime: {reason}") from None
-    given = session.get_inputs()[0]
-    taken = _FLOATS.get(given.type)
+    model_input = session.get_inputs()[0]
+    dtype = _FLOATS.get(model_input.type)
 
     def predict(inputs: np.ndarray) -> np.ndarray:
-        if taken and inputs.dtype.kind == "f":  # a dataset may have another precision
-            inputs = inputs.astype(taken, copy=False)
-        return session.run(None, {given.name: inputs})[0]
+        if dtype and inputs.dtype.kind == "f":  # a dataset may have another precision
+            inputs = inputs.astype(dtype, copy=False)
+        return session.run(None, {model_input.name: inputs})[0]
 
     return predict

@@ -110,27 +110,27 @@ def custom_evaluation(options: dict[str, Any]) -> CustomEvaluation | None:
     if isinstance(options.get("env"), dict):
         names = options["env"]
         options["env"] = dict(zip(names, words(list(names.values())), strict=True))
-    own = CustomEvaluation.read("evaluation", options)
-    path = Path(own.entrypoint)
+    program = CustomEvaluation.read("evaluation", options)
+    path = Path(program.entrypoint)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts:
         raise InputError(
-            f"evaluation.entrypoint {own.entrypoint!r}: must be a .py file in the repository"
+            f"evaluation.entrypoint {program.entrypoint!r}: must be a .py file in the repository"
         )
-    return own
+    return program
 
 
 def check(min_accuracy: float, gate: dict[str, Any], evaluation: dict[str, Any]) -> None:
     """Refuses a gate or an evaluation that cannot be."""
     if not 0 <= min_accuracy <= 1:
         raise InputError(f"min_accuracy {min_accuracy}: must be between 0 and 1")
-    asked = Gate.read("gate", gate)
-    for field, bounds in (("least", asked.least), ("most", asked.most)):
+    thresholds = Gate.read("gate", gate)
+    for field, bounds in (("least", thresholds.least), ("most", thresholds.most)):
         for name, bound in bounds.items():
             if wrong := outside(name, bound):
                 raise InputError(f"{dotted(('gate', field, name))} {bound:g}: {wrong}")
     if custom_evaluation(evaluation):
         return  # which finds whatever it finds
-    for name in (*asked.least, *asked.most):
+    for name in (*thresholds.least, *thresholds.most):
         if name not in FIGURES and not name.startswith(BY_CLASS):
             raise InputError(
                 f"gate: there is no figure {name!r}, but {', '.join(FIGURES)}, and of each class "

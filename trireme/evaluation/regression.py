@@ -31,15 +31,15 @@ class Regression:
                 labels.
             labels: What is true, of shape (samples) or (samples, targets).
         """
-        said, true = (array.reshape(len(array), -1) for array in (outputs, labels))
-        if said.shape != true.shape or labels.ndim > 2:
+        predicted, true = (array.reshape(len(array), -1) for array in (outputs, labels))
+        if predicted.shape != true.shape or labels.ndim > 2:
             raise NotLoadable(
                 f"the model's outputs have the shape {outputs.shape}, and the labels y have "
                 f"{labels.shape}"
             )
-        if not np.isfinite(said).all():
+        if not np.isfinite(predicted).all():
             raise NotLoadable(*NO_NUMBERS)
-        self._said.append(said)
+        self._said.append(predicted)
         self._true.append(true)
 
     def scores(self) -> np.ndarray:
@@ -74,8 +74,8 @@ class Regression:
         )
 
     def _errors(self) -> Iterator[np.ndarray]:
-        for said, true in zip(self._said, self._true, strict=True):
-            yield said.astype(float) - true
+        for predicted, true in zip(self._said, self._true, strict=True):
+            yield predicted.astype(float) - true
 
     def _variances(self, samples: int) -> np.ndarray:
         """Returns how far the truth of each target is from its mean, squared, on average."""
@@ -84,15 +84,15 @@ class Regression:
 
     def _dots(self) -> tuple[list[float], list[float]]:
         """Returns some of the numbers, at equal distances: what is true and what was said."""
-        size = sum(said.size for said in self._said)
+        size = sum(predicted.size for predicted in self._said)
         shown = np.linspace(0, size - 1, min(DOTS, size)).astype(int)
-        true, said = (_picked(batches, shown) for batches in (self._true, self._said))
-        return true, said
+        true, predicted = (_picked(batches, shown) for batches in (self._true, self._said))
+        return true, predicted
 
     def _words(self, sample: int) -> tuple[str, str]:
         """Returns what is true of a sample and what was said of it."""
-        true, said = (row_of(batches, sample) for batches in (self._true, self._said))
-        return _listed(true), _listed(said)
+        true, predicted = (row_of(batches, sample) for batches in (self._true, self._said))
+        return _listed(true), _listed(predicted)
 
 
 def _r2(squares: np.ndarray, variances: np.ndarray) -> float:
@@ -104,12 +104,12 @@ def _r2(squares: np.ndarray, variances: np.ndarray) -> float:
 
 def _picked(batches: list[np.ndarray], places: np.ndarray) -> list[float]:
     """Returns the numbers at rising places of all batches together."""
-    found, start = [], 0
+    numbers, start = [], 0
     for batch in batches:
         first, last = np.searchsorted(places, [start, start + batch.size])
-        found += batch.ravel()[places[first:last] - start].astype(float).tolist()
+        numbers += batch.ravel()[places[first:last] - start].astype(float).tolist()
         start += batch.size
-    return found
+    return numbers
 
 
 def _listed(numbers: np.ndarray) -> str:

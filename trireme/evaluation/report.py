@@ -85,33 +85,35 @@ def _template(name: str) -> Template:
 
 def _training(workspace: Path) -> dict[str, str]:
     """Returns what was trained on what, and what that took, as names and values."""
-    said: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
     for step in ("checkout", "dataset", "train", "choose", "evaluate"):
         for record in journal.read(workspace, step):
             for kind in ("params", "metrics", "tags"):
-                said |= record.get(kind, {})
-    found = {}
-    if "git.commit" in said:
-        code = " ".join(filter(None, [said.get("entrypoint"), *map(str, said.get("args", []))]))
-        found["Code"] = f"{code} of {said['git.url']} at {said['git.commit']}"
-    if "evaluation.program" in said:
-        found["Evaluated by"] = said["evaluation.program"]
-    if "dataset.uri" in said:
-        found["Data"] = f"{said['dataset.uri']}, {said['dataset.fingerprint']}"
-    if "base_model.uri" in said:
-        found["Base model"] = f"{said['base_model.uri']}, {said['base_model.fingerprint']}"
-    roles = {name: count for name, count in said.items() if name.endswith("_replicas")}
+                recorded |= record.get(kind, {})
+    rows = {}
+    if "git.commit" in recorded:
+        code = " ".join(
+            filter(None, [recorded.get("entrypoint"), *map(str, recorded.get("args", []))])
+        )
+        rows["Code"] = f"{code} of {recorded['git.url']} at {recorded['git.commit']}"
+    if "evaluation.program" in recorded:
+        rows["Evaluated by"] = recorded["evaluation.program"]
+    if "dataset.uri" in recorded:
+        rows["Data"] = f"{recorded['dataset.uri']}, {recorded['dataset.fingerprint']}"
+    if "base_model.uri" in recorded:
+        rows["Base model"] = f"{recorded['base_model.uri']}, {recorded['base_model.fingerprint']}"
+    roles = {name: count for name, count in recorded.items() if name.endswith("_replicas")}
     if roles:
         counts = [f"{count} {name.removesuffix('_replicas')}" for name, count in roles.items()]
-        seconds = said.get("replica_seconds", 0)
-        found["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
-    found |= _spent(workspace, said.get("currency", ""))
-    if told := journal.curves(workspace, "train").get(RATE):
-        _, rates = told
+        seconds = recorded.get("replica_seconds", 0)
+        rows["Replicas"] = f"{', '.join(counts)}, {seconds:,.0f} replica-seconds"
+    rows |= _spent(workspace, recorded.get("currency", ""))
+    if curve := journal.curves(workspace, "train").get(RATE):
+        _, rates = curve
         rate = statistics.median(rates.values())
-        each = rate / max(said.get("world_size", 1), 1)
-        found["Throughput"] = f"{rate:,.0f} samples/s, {each:,.0f} in each process"
-    return found
+        per_process = rate / max(recorded.get("world_size", 1), 1)
+        rows["Throughput"] = f"{rate:,.0f} samples/s, {per_process:,.0f} in each process"
+    return rows
 
 
 def _spent(workspace: Path, currency: str) -> dict[str, str]:
@@ -122,25 +124,25 @@ def _spent(workspace: Path, currency: str) -> dict[str, str]:
         f"{sum(metrics[f'requested_{name}_hours'] for metrics in trainings):,.4g} {unit}"
         for name, unit in _HOURS.items()
     )
-    found = {"Resources": f"{', '.join(hours)}, requested by the replicas"} if trainings else {}
+    rows = {"Resources": f"{', '.join(hours)}, requested by the replicas"} if trainings else {}
     if currency:
         total, training = (
             in_words(sum(metrics.get("cost", 0) for metrics in several), currency)
             for several in (recorded, trainings)
         )
-        found["Cost"] = f"{total} until the evaluation, {training} of it for training"
-    return found
+        rows["Cost"] = f"{total} until the evaluation, {training} of it for training"
+    return rows
 
 
 def _run() -> dict[str, str]:
     """Returns where the run is in MLflow, and how it is made again, as names and values."""
-    found = environment.variables()
-    if "MLFLOW_RUN_ID" not in found:
+    variables = environment.variables()
+    if "MLFLOW_RUN_ID" not in variables:
         return {}
-    run = found["MLFLOW_RUN_ID"]
+    run = variables["MLFLOW_RUN_ID"]
     page = store.page_of(
-        os.environ.get("MLFLOW_TRACKING_URI") or found["MLFLOW_TRACKING_URI"],
-        found.get("MLFLOW_EXPERIMENT_ID", ""),
+        os.environ.get("MLFLOW_TRACKING_URI") or variables["MLFLOW_TRACKING_URI"],
+        variables.get("MLFLOW_EXPERIMENT_ID", ""),
         run,
     )
     return {

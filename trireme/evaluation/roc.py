@@ -36,8 +36,8 @@ def roc(columns: Iterable[np.ndarray], labels: np.ndarray, true: np.ndarray) -> 
     order = np.argsort(labels, kind="stable")
     classes = labels[order]
     limits = np.sort(true)
-    kept = np.linspace(0, len(limits) - 1, POINTS // 2 - 1).astype(int)
-    points, areas = _Points(np.unique(limits[kept])), []
+    indices = np.linspace(0, len(limits) - 1, POINTS // 2 - 1).astype(int)
+    points, areas = _Points(np.unique(limits[indices])), []
     start = 0
     for number, column in enumerate(columns):
         end = int(np.searchsorted(classes, number, "right"))
@@ -58,7 +58,7 @@ def _area(everything: np.ndarray, positives: np.ndarray) -> float:
     and Use of the Area under a ROC Curve, Radiology 143, 1982.
     """
     own, others = len(positives), len(everything) - len(positives)
-    below, upto = (int(each.sum()) for each in _places(everything, positives))
+    below, upto = (int(places.sum()) for places in _places(everything, positives))
     return ((below + upto) / 2 - own * own / 2) / (own * others)
 
 
@@ -80,11 +80,11 @@ class _Points:
 
     def add(self, everything: np.ndarray, positives: np.ndarray) -> None:
         """Takes in the sorted probabilities of a class."""
-        for found, values in ((self._all, everything), (self._true, positives)):
-            found += _places(values, self._limits)
+        for counts, values in ((self._all, everything), (self._true, positives)):
+            counts += _places(values, self._limits)
         above = np.searchsorted(everything, self._limits, "right")
-        there = above < len(everything)
-        self._next[there] = np.minimum(self._next[there], everything[above[there]])
+        is_below = above < len(everything)
+        self._next[is_below] = np.minimum(self._next[is_below], everything[above[is_below]])
         self._counts += len(everything), len(positives)
         self._least = min(self._least, everything[0])
 

@@ -36,12 +36,12 @@ def load(data: Path, split: str) -> tuple[Any, np.ndarray]:
 def said(data: Path) -> dict[str, Any]:
     """Returns what a dataset says of itself; nothing where it does not."""
     try:
-        found = json_values.read((data / ABOUT).read_text())
+        about = json_values.read((data / ABOUT).read_text())
     except json_values.GivenTwiceError as error:
         raise NotLoadable(f"{ABOUT}: {error}") from None
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) else {}
 
 
 def _table(data: Path, split: str) -> Path | None:
@@ -87,7 +87,7 @@ def _labels(file: Path, name: str, cells: tuple[Any, ...], about: dict[str, Any]
             f"{file.name} has texts as {name!r}; list them in {ABOUT} in the dataset, in the order "
             """in which the model numbers them, as in {"classes": ["cat", "dog"]}"""
         )
-    numbers = {str(each): number for number, each in enumerate(classes)}
+    numbers = {str(label): number for number, label in enumerate(classes)}
     if unknown := next((cell for cell in map(str, cells) if cell not in numbers), None):
         raise tables.TableError(
             f"{file.name} has the class {unknown!r}, which {ABOUT} does not list"

@@ -75,8 +75,8 @@ def save(tried: TrialResult, workspace: Path) -> None:
 def results(workspace: Path) -> list[TrialResult]:
     """Returns what came of the trials so far: the best first, those without a model last."""
     files = (workspace / "trials").glob(f"*/{RESULT}")
-    found = [TrialResult(**json.loads(file.read_text())) for file in files]
+    trials = [TrialResult(**json.loads(file.read_text())) for file in files]
     return sorted(
-        found,
+        trials,
         key=lambda tried: (not tried.has_model, bool(tried.failed), -tried.score, tried.number),
     )

@@ -129,21 +129,21 @@ def _language_model(file: str) -> Predict:
         answers = []
         for text in texts.tolist():
             if tokenizer.chat_template:
-                made = tokenizer.apply_chat_template(
+                encoded = tokenizer.apply_chat_template(
                     [{"role": "user", "content": text}],
                     add_generation_prompt=True,
                     return_dict=True,
                     return_tensors="pt",
                 )
             else:
-                made = tokenizer(text, return_tensors="pt")
-            inputs = {name: made[name] for name in ("input_ids", "attention_mask")}
+                encoded = tokenizer(text, return_tensors="pt")
+            inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
             with torch.inference_mode():
                 logits = model(**inputs).logits[0, -1].float().numpy()
-                found = model.generate(**inputs, do_sample=False, max_new_tokens=TOKENS)
-            said = found[0, inputs["input_ids"].shape[1] :]
-            answers.append((logits, tokenizer.decode(said, skip_special_tokens=True)))
-        longest = max(1, *(len(said) for _, said in answers))
+                generated = model.generate(**inputs, do_sample=False, max_new_tokens=TOKENS)
+            reply = generated[0, inputs["input_ids"].shape[1] :]
+            answers.append((logits, tokenizer.decode(reply, skip_special_tokens=True)))
+        longest = max(1, *(len(reply) for _, reply in answers))
         columns = [("logits", "f4", answers[0][0].shape), ("answer", f"U{longest}")]
         return np.array(answers, dtype=columns)
 

@@ -179,43 +179,43 @@ def export_and_report(
     report: Any,
 ) -> Outputs:
     """Exports a model, and writes the step's artifacts."""
-    place = Path(workspace)
-    kept, destination = place / REPORT, place / "exported"
+    folder = Path(workspace)
+    report_file, destination = folder / REPORT, folder / "exported"
     registered = f"{CHAMPION if promote else CHALLENGER} of {model_name}"
-    start = base_model.folder(place)
+    start = base_model.folder(folder)
     source = Source(Path(model), Path(code), entrypoint, model_factory, start)
-    seen = for_evaluation(Path(data))
-    inputs, has_program = inputs_of(place / FOUND), (place / FOUND).is_dir()
-    has_samples = inputs is not None or has_split(seen, TEST)
+    data_folder = for_evaluation(Path(data))
+    inputs, has_program = inputs_of(folder / FOUND), (folder / FOUND).is_dir()
+    has_samples = inputs is not None or has_split(data_folder, TEST)
     largest = 0.0
     try:
         if has_program and not has_samples:
             raise NotLoadable("it answers inputs that only its program knows")
         if inputs is not None and inputs.dtype.kind in "UV":
             raise NotLoadable("it takes texts or rows of a table")
-        result = export(source, seen, model_name, destination, promote, champion, inputs)
+        result = export(source, data_folder, model_name, destination, promote, champion, inputs)
         largest = max(result.differences.values())
         files = [
             page.ExportedFile(name, _size_of(destination / name), difference)
             for name, difference in result.differences.items()
         ]
-        page.add_exported(kept, files, result.samples, registered)
+        page.add_exported(report_file, files, result.samples, registered)
     except NotLoadable as error:
         if not has_program:
             raise
         package = packaging.package(source, inputs, destination, str(error))
-        if packages := use.folder(place):
+        if packages := use.folder(folder):
             shutil.copy(Path(packages, journal.PACKAGES), destination)  # which its server installs
         tags = {"form": package.flavor or "files"}
         journal.log_artifact(destination, "exported")
         journal.log_package(destination, model_name, tags=tags, promote=promote, champion=champion)
         journal.summarize(package.words)
         largest = package.difference
-        page.add_package(kept, package.words, _size_of(destination), registered)
+        page.add_package(report_file, package.words, _size_of(destination), registered)
     shutil.rmtree(exported.path, ignore_errors=True)  # of an attempt for which there was no room
     shutil.copytree(destination, exported.path)
     exported.metadata.update(registered_model=model_name, largest_difference=largest)
-    page.hand_over(kept, Path(report.path))
+    page.hand_over(report_file, Path(report.path))
     return Outputs(str(destination), largest)
 
 

@@ -90,7 +90,7 @@ class _Fork:
     def __init__(self, module: str, folder: str, errors: IO[bytes]) -> None:
         with suppress(Exception):  # the fork tries it again, and tells what is wrong
             importlib.import_module(module)
-        asked = subprocess.check_output(
+        search_path = subprocess.check_output(
             [sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]
         )
         (read, requests), (replies, write) = os.pipe(), os.pipe()
@@ -99,10 +99,10 @@ class _Fork:
         def become() -> None:
             for file in (self.requests, self.replies):
                 file.close()
-            for number, place in enumerate((read, write, errors.fileno())):
-                os.dup2(place, number)
+            for number, descriptor in enumerate((read, write, errors.fileno())):
+                os.dup2(descriptor, number)
             sys.stdin = open(0, closefd=False)  # noqa: SIM115
-            sys.path[:] = json.loads(asked)
+            sys.path[:] = json.loads(search_path)
             os.chdir(folder)
             answering.main(module, *used())
 

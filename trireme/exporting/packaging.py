@@ -96,26 +96,26 @@ def package(source: Source, inputs: np.ndarray | None, destination: Path, why: s
         return Package("", f"{PLAIN}: {_unknown(destination, source, why)}")
     if inputs is None:
         return Package(flavor, "")
-    asked = f"inputs.{'json' if inputs.dtype.kind in 'UV' else 'npy'}"
+    inputs_file = f"inputs.{'json' if inputs.dtype.kind in 'UV' else 'npy'}"
     if flavor == "transformers":
-        return Package(flavor, f"not asked for its answers to {asked}")
+        return Package(flavor, f"not asked for its answers to {inputs_file}")
     try:
         _try(destination, inputs)
     except StepFailed as error:
-        return Package(flavor, f"does not answer {asked} through MLflow: {error}")
-    return Package(flavor, f"answers {asked} through MLflow")
+        return Package(flavor, f"does not answer {inputs_file} through MLflow: {error}")
+    return Package(flavor, f"answers {inputs_file} through MLflow")
 
 
 def _saved_by_mlflow(model: Path) -> Path | None:
     """Returns the folder that MLflow has saved in MODEL_DIR, if it is one."""
-    found = [file.parent for file in model.glob(f"*/{DESCRIPTION}")]
-    return found[0] if len(found) == 1 and not (model / DESCRIPTION).exists() else None
+    folders = [file.parent for file in model.glob(f"*/{DESCRIPTION}")]
+    return folders[0] if len(folders) == 1 and not (model / DESCRIPTION).exists() else None
 
 
 def _unknown(directory: Path, source: Source, why: str) -> str:
     """Says of which form a model is that no library is known for."""
-    if found := architecture(directory):
-        return f"the task of {found} is not known"
+    if name := architecture(directory):
+        return f"the task of {name} is not known"
     if source.factory:
         return f"it cannot be built by model_factory {source.factory}"
     with suppress(NotLoadable):
@@ -136,8 +136,8 @@ def _describe(directory: Path, source: Source) -> str:
         # A link may lead to data that are elsewhere by now.
         shutil.copytree(source.code, code, ignore=without_git, ignore_dangling_symlinks=True)
         beside = (code / source.entrypoint).parent  # where its program imports from, too
-        found = next(iter(beside.glob(f"{module}.py")), code / "any").parent
-        loads = {"loader_module": module, "data": ".", "code": str(found.relative_to(directory))}
+        folder = next(iter(beside.glob(f"{module}.py")), code / "any").parent
+        loads = {"loader_module": module, "data": ".", "code": str(folder.relative_to(directory))}
         _write(directory, "python_function", {}, **loads)
         return "python_function"
     if task := _task(directory):
@@ -155,8 +155,8 @@ def _describe(directory: Path, source: Source) -> str:
     for flavor, describe in _LIBRARIES.items():
         for file in files:
             if about := describe(file):
-                place = "model_path" if flavor == "sklearn" else "data"
-                loads = {"loader_module": f"mlflow.{flavor}", place: file.name}
+                key = "model_path" if flavor == "sklearn" else "data"
+                loads = {"loader_module": f"mlflow.{flavor}", key: file.name}
                 if flavor == "sklearn":
                     loads["predict_fn"] = "predict"
                 _write(directory, flavor, about, **loads)
@@ -184,8 +184,8 @@ def _write(directory: Path, flavor: str, about: dict[str, Any], **loads: str) ->
 
 def _task(directory: Path) -> str:
     """Returns what a folder of Hugging Face's does; empty where it is none, or not known."""
-    found = architecture(directory)
-    return next((task for end, task in TASKS.items() if found.endswith(end)), "")
+    name = architecture(directory)
+    return next((task for end, task in TASKS.items() if name.endswith(end)), "")
 
 
 def _save_transformers(directory: Path, task: str) -> str:
@@ -214,8 +214,8 @@ def _language_model(directory: Path, base: str, inputs: np.ndarray | None) -> Pa
         except StepFailed as error:
             return Package("transformers", f"does not answer when it is loaded back: {error}")
     np.savez(directory / SAMPLE, inputs=answers.inputs, outputs=answers.outputs)
-    asked = f"{len(answers.inputs)} questions"
-    note = f"answers {asked} as what was trained does, logits within {answers.difference:.1e}"
+    questions = f"{len(answers.inputs)} questions"
+    note = f"answers {questions} as what was trained does, logits within {answers.difference:.1e}"
     return Package("transformers", note, answers.difference)
 
 
@@ -247,21 +247,21 @@ def _try(directory: Path, inputs: np.ndarray) -> None:
         "artifact_path": "input_example.json",
         "serving_input_path": "serving_input_example.json",
     }
-    given: Any = inputs
+    signature_inputs: Any = inputs
     if names := inputs.dtype.names:
         import pandas
 
-        given = pandas.DataFrame.from_records(inputs)
+        signature_inputs = pandas.DataFrame.from_records(inputs)
         rows: dict[str, Any] = {"columns": list(names), "data": inputs[:2].tolist()}
-        kept, served = rows, {"dataframe_split": rows}
+        example, served = rows, {"dataframe_split": rows}
         about |= {"type": "dataframe", "pandas_orient": "split"}
     else:
-        kept = served = {"inputs": inputs[:2].tolist()}
+        example = served = {"inputs": inputs[:2].tolist()}
         about |= {"type": "ndarray", "format": "tf-serving"}
-    (directory / "input_example.json").write_text(json.dumps(kept))
+    (directory / "input_example.json").write_text(json.dumps(example))
     (directory / "serving_input_example.json").write_text(json.dumps(served))
     description.saved_input_example_info = about
-    description.signature = description.signature or infer_signature(given, outputs)
+    description.signature = description.signature or infer_signature(signature_inputs, outputs)
     description.save(str(directory / DESCRIPTION))
 
 

@@ -25,7 +25,7 @@ _OURS: list[Framework] = [
 
 _TYPES = {"name": str, "connects_by": str, "kind": Kind, "image": str, "injected": str}
 _PATTERNS = ("injected", "inherited", "peer_lost", "report")
-_kinds = {kind.name: kind for kind in (*(each.kind for each in _OURS), TRAINJOB)}
+_kinds = {kind.name: kind for kind in (*(framework.kind for framework in _OURS), TRAINJOB)}
 
 
 def _fault(name: str, added: Framework) -> str:
@@ -33,13 +33,13 @@ def _fault(name: str, added: Framework) -> str:
     for attribute in Framework.__annotations__:
         if not hasattr(added, attribute):
             return f"it has no {attribute}"
-    for attribute, meant in _TYPES.items():
-        if not isinstance(getattr(added, attribute), meant):
-            return f"its {attribute} is no {meant.__name__}"
+    for attribute, expected in _TYPES.items():
+        if not isinstance(getattr(added, attribute), expected):
+            return f"its {attribute} is no {expected.__name__}"
     if added.name != name:
         return f"its name is {added.name!r}, which is not that of its entry point"
     roles: object = added.roles
-    if not (isinstance(roles, tuple) and roles and all(isinstance(one, Role) for one in roles)):
+    if not (isinstance(roles, tuple) and roles and all(isinstance(role, Role) for role in roles)):
         return "its roles are no tuple of Role"
     for attribute in _PATTERNS:
         try:
@@ -48,29 +48,29 @@ def _fault(name: str, added: Framework) -> str:
             return f"its {attribute} is no pattern: {error}"
     if not added.kind.replicas:
         return "its kind has no field for replicas"
-    there = _kinds.setdefault(added.kind.name, added.kind)
+    existing = _kinds.setdefault(added.kind.name, added.kind)
     differing = [
-        each.name
-        for each in fields(Kind)
-        if getattr(there, each.name) != getattr(added.kind, each.name)
+        field.name
+        for field in fields(Kind)
+        if getattr(existing, field.name) != getattr(added.kind, field.name)
     ]
     if differing:
-        return f"the kind {there.name} is there already, with another {' and '.join(differing)}"
+        return f"the kind {existing.name} is there already, with another {' and '.join(differing)}"
     return ""
 
 
-def _are_texts(found: Any) -> bool:
-    return isinstance(found, Mapping) and all(
-        isinstance(part, str) for item in found.items() for part in item
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(part, str) for item in value.items() for part in item
     )
 
 
-def _are_variables(found: Any) -> bool:
-    return isinstance(found, list) and all(
-        isinstance(each, Mapping)
-        and isinstance(each.get("name"), str)
-        and ("valueFrom" in each or isinstance(each.get("value"), str))
-        for each in found
+def _are_variables(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(variable, Mapping)
+        and isinstance(variable.get("name"), str)
+        and ("valueFrom" in variable or isinstance(variable.get("value"), str))
+        for variable in value
     )
 
 
@@ -83,25 +83,30 @@ _RESULTS = {
     "rendezvous": _VARIABLES,
 }
 
-_ADDED = plugins.every(plugins.FRAMEWORKS, Framework, [each.name for each in _OURS], _fault)
+_ADDED = plugins.every(
+    plugins.FRAMEWORKS, Framework, [framework.name for framework in _OURS], _fault
+)
 for _name, _framework in _ADDED.items():
     _entry = plugins.found(plugins.FRAMEWORKS)[_name]
     plugins.guard(_framework, Framework, _entry, _RESULTS, passing={"check": ValueError})
 
 FRAMEWORKS: dict[str, Framework] = {
-    each.name: each
-    for each in (*sorted(_OURS, key=lambda each: each.name != DEFAULT), *_ADDED.values())
+    framework.name: framework
+    for framework in (
+        *sorted(_OURS, key=lambda framework: framework.name != DEFAULT),
+        *_ADDED.values(),
+    )
 }
 """By name, as a description has it; the default one is the first."""
 
 _OF_KIND = {framework.kind.name: framework for framework in reversed(FRAMEWORKS.values())}
 
 KINDS: dict[str, Kind] = {
-    name: _OF_KIND[name].kind for name in [each.kind.name for each in FRAMEWORKS.values()]
+    name: _OF_KIND[name].kind for name in [framework.kind.name for framework in FRAMEWORKS.values()]
 } | {TRAINJOB.name: TRAINJOB}
 """What a job can be on a cluster, by name."""
 
-IDLE = {role.name for each in FRAMEWORKS.values() for role in each.roles if role.is_idle}
+IDLE = {role.name for framework in FRAMEWORKS.values() for role in framework.roles if role.is_idle}
 """Roles that do not compute, of any framework: what a task asks for is not meant for them."""
 
 

@@ -315,8 +315,8 @@ class Framework:
         """Tells whether a replica only serves others, and so never ends by itself."""
         return False
 
-    def _lacks(self, method: str, what: str) -> InputError:
-        return InputError(f"framework {self.name}: it does not {what}, as it has no {method}()")
+    def _lacks(self, method: str, action: str) -> InputError:
+        return InputError(f"framework {self.name}: it does not {action}, as it has no {method}()")
 
 
 def literal(text: str) -> str:
@@ -337,8 +337,8 @@ def program(
     arguments = list(replica.args or [])
     if replica.command:
         return list(replica.command), arguments
-    what = ["-m", job.module] if job.module else [str(job.entrypoint)]
-    return [*launcher, *(escaped(literal(word)) for word in what)], [*map(escaped, arguments)]
+    start = ["-m", job.module] if job.module else [str(job.entrypoint)]
+    return [*launcher, *(escaped(literal(word)) for word in start)], [*map(escaped, arguments)]
 
 
 def python(job: "TrainingJob", role: str) -> Command:

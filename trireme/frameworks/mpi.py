@@ -255,8 +255,8 @@ class Mpi(base.Framework):
         if not replica.startswith("launcher"):
             return f"replica {replica} {exit_in_words(status)}", list(lines)
         rank, lines = failed_rank(lines)
-        what = f"replica {replica}" if rank is None else f"rank {rank} of {replica}"
-        return f"{what} exited with status {status}", lines
+        subject = f"replica {replica}" if rank is None else f"rank {rank} of {replica}"
+        return f"{subject} exited with status {status}", lines
 
     def is_fatal(self, job: "base.Job", pod: "base.Pod") -> bool:
         """Only the launcher's failure is: mpirun notices what its workers do."""

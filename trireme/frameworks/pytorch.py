@@ -218,8 +218,8 @@ class PyTorch(base.Framework):
             # Every address is local to every replica here, so torchrun cannot tell by it which of
             # them holds the store; there it is worker-0, because the endpoint is its host name.
             holds = f"is_host={pod == first}".lower()
-            given = pod.variable("PET_RDZV_CONF")
-            variables["PET_RDZV_CONF"] = ",".join(filter(None, [given, holds]))
+            configured = pod.variable("PET_RDZV_CONF")
+            variables["PET_RDZV_CONF"] = ",".join(filter(None, [configured, holds]))
         return variables
 
     def processes(self, job: "base.Job") -> int:
@@ -246,8 +246,8 @@ class Custom(PyTorch):
 def _for_torchrun(text: str) -> str:
     """Doubles each ``$`` that Kubernetes leaves: torchrun passes words through a Template."""
 
-    def doubled(found: re.Match[str]) -> str:
-        reference, of_no_variable = found.groups()
+    def doubled(match: re.Match[str]) -> str:
+        reference, of_no_variable = match.groups()
         return reference or (of_no_variable or "$").replace("$", "$$$$")
 
     return _DOLLAR.sub(doubled, text)

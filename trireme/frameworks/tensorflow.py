@@ -77,9 +77,9 @@ class TensorFlow(base.Framework):
             return {}
         cluster: dict[str, list[str]] = {}
         # Of every role, the evaluator too; Go writes them in order.
-        for each in sorted(job.pods, key=lambda each: (each.role.lower(), each.index)):
-            address = f"{network.at(each.service)}:{network.port(each, self.port)}"
-            cluster.setdefault(each.role.lower(), []).append(address)
+        for peer in sorted(job.pods, key=lambda peer: (peer.role.lower(), peer.index)):
+            address = f"{network.at(peer.service)}:{network.port(peer, self.port)}"
+            cluster.setdefault(peer.role.lower(), []).append(address)
         task = {"type": pod.role.lower(), "index": pod.index}
         config = {"cluster": cluster, "task": task, "environment": "cloud"}
         return {"TF_CONFIG": _compact(config)}

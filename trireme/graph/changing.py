@@ -26,22 +26,22 @@ class Draft:
 
     def task(self, path: StepPath) -> dict[str, Any]:
         """Returns a task, kfp's ``PipelineTaskSpec``."""
-        found: dict[str, Any] = self.tasks(path[:-1])[path[-1].name]
-        return found
+        task: dict[str, Any] = self.tasks(path[:-1])[path[-1].name]
+        return task
 
     def tasks(self, path: StepPath) -> dict[str, Any]:
         """Returns the tasks of a group, by name; of the pipeline for an empty path."""
         return self._group(path)["dag"]["tasks"]
 
-    def keep(self, path: StepPath, wanted: Collection[str]) -> None:
+    def keep(self, path: StepPath, names: Collection[str]) -> None:
         """Removes all tasks of a group but some and those that they depend on."""
-        group, needed, left = self._group(path), set(), [*wanted]
+        group, needed, waiting = self._group(path), set(), [*names]
         tasks = group["dag"]["tasks"]
-        while left:
-            name = left.pop()
+        while waiting:
+            name = waiting.pop()
             if name not in needed:
                 needed.add(name)
-                left.extend(tasks[name].get("dependentTasks", ()))
+                waiting.extend(tasks[name].get("dependentTasks", ()))
         group["dag"] = {"tasks": {name: tasks[name] for name in tasks if name in needed}}
         group.pop("outputDefinitions", None)
 
@@ -68,14 +68,14 @@ class Draft:
                 )  # else a list that is written down
                 source = task.get("inputs", {}).get("parameters", {}).get(items, {})
                 made_by = source.get("taskOutputParameter", {}).get("producerTask", "")
-                given = tasks.get(made_by, {}).get("inputs", {}).get("parameters", {})
-                if lister in given:
-                    given[lister] = {"runtimeValue": {"constant": float(limit)}}
+                parameters = tasks.get(made_by, {}).get("inputs", {}).get("parameters", {})
+                if lister in parameters:
+                    parameters[lister] = {"runtimeValue": {"constant": float(limit)}}
 
     def container(self, label: str) -> dict[str, Any]:
         """Returns the container of a step, kfp's ``PipelineContainerSpec``, by its executor."""
-        found: dict[str, Any] = self.document["deploymentSpec"]["executors"][label]["container"]
-        return found
+        container: dict[str, Any] = self.document["deploymentSpec"]["executors"][label]["container"]
+        return container
 
     def pod(self, label: str) -> dict[str, Any]:
         """Returns what is configured of a step's pod, kfp's ``KubernetesExecutorConfig``."""
@@ -118,13 +118,13 @@ def set_variables(
     container: dict[str, Any], variables: Mapping[str, str], instead_of: Collection[str] = ()
 ) -> None:
     """Gives the container of a step variables, in place of those of their names and some more."""
-    kept = [
-        each
-        for each in container.get("env", ())
-        if each["name"] not in variables and each["name"] not in instead_of
+    remaining = [
+        entry
+        for entry in container.get("env", ())
+        if entry["name"] not in variables and entry["name"] not in instead_of
     ]
-    own = [{"name": name, "value": value} for name, value in variables.items()]
-    container["env"] = [*kept, *own]
+    added = [{"name": name, "value": value} for name, value in variables.items()]
+    container["env"] = [*remaining, *added]
 
 
 def with_texts(graph: Graph, texts: Mapping[str, str]) -> Graph:

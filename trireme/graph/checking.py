@@ -74,7 +74,7 @@ def check(graph: Graph) -> None:
     if not graph.root.tasks:
         raise InputError(f"{graph.name} has no steps")
     _check_defaults(graph.root, f"{graph.name}: its parameter")
-    for group in {id(one): one for one in groups(graph.root)}.values():
+    for group in {id(group): group for group in groups(graph.root)}.values():
         group.in_order  # noqa: B018 - refuses a circle
         for task in group.tasks.values():
             _check_task(group, task)
@@ -93,45 +93,45 @@ def _check_task(group: Group, task: Task) -> None:
     for name in task.after:
         if name not in group.tasks:
             raise InputError(f"{where}: it comes after {name}, which is not there")
-    for one in task.inputs.values():
-        _check_source(group, one.source, f"{where}: its input {_shown(one.name)}")
-        if isinstance(one.source, Constant):
-            _check_texts(task, one)
-            _check_numbers(one.source.value, f"{where}: its input {_shown(one.name)}")
+    for task_input in task.inputs.values():
+        _check_source(group, task_input.source, f"{where}: its input {_shown(task_input.name)}")
+        if isinstance(task_input.source, Constant):
+            _check_texts(task, task_input)
+            _check_numbers(task_input.source.value, f"{where}: its input {_shown(task_input.name)}")
     _check_defaults(task.component, f"{where}: its input")
     if task.loop and isinstance(task.loop.items, Constant):
         _check_numbers(task.loop.items.value, f"{where}: an item of its loop")
     if isinstance(task.component, Importer):
         _check_numbers(task.component.metadata, f"{where}: metadata of what it imports")
-    given = {*task.inputs, *([task.loop.item] if task.loop else [])}
+    available = {*task.inputs, *([task.loop.item] if task.loop else [])}
     if isinstance(task.component, Group) and not task.component.tasks:
         raise InputError(
             f"{where}: kfp's compiler has put its tasks into a group of the same name, in a "
             "pipeline that is a step here; make this part a pipeline of its own, and a step, too"
         )
     for name, definition in task.component.inputs.items():
-        needed = not definition.is_optional and name not in given
+        needed = not definition.is_optional and name not in available
         if isinstance(definition, Parameter):
             needed &= definition.default is ABSENT and definition.type not in _GIVEN_BY_ENGINES
         if needed:
             raise InputError(f"{where}: nobody gives it its input {_shown(name)}")
-    for name in sorted(inputs_of(task.condition) - given):
+    for name in sorted(inputs_of(task.condition) - available):
         raise InputError(
             f"{where}: its condition asks for the input {_shown(name)}, which it has not"
         )
-    if task.loop and isinstance(task.loop.items, InputOf) and task.loop.items.name not in given:
+    if task.loop and isinstance(task.loop.items, InputOf) and task.loop.items.name not in available:
         raise InputError(
             f"{where}: it loops over the input {_shown(task.loop.items.name)}, which it has not"
         )
     imported = task.component.uri if isinstance(task.component, Importer) else None
-    if isinstance(imported, InputOf) and imported.name not in given:
+    if isinstance(imported, InputOf) and imported.name not in available:
         raise InputError(f"{where}: it imports the input {_shown(imported.name)}, which it has not")
 
 
-def _check_name(name: str, what: str) -> None:
+def _check_name(name: str, subject: str) -> None:
     """Refuses a name that could not be that of a file, or would be one elsewhere."""
     if len(name.encode(errors="replace")) > LONGEST:
-        raise InputError(f"{what} has a name of more than {LONGEST} bytes: {name[:40]!r}...")
+        raise InputError(f"{subject} has a name of more than {LONGEST} bytes: {name[:40]!r}...")
     if (
         not name
         or name.startswith(".")
@@ -139,7 +139,7 @@ def _check_name(name: str, what: str) -> None:
         or not name.isprintable()
         or name == "executor_output.json"
     ):
-        raise InputError(f"{what} is called {name!r}, which cannot be the name of a folder")
+        raise InputError(f"{subject} is called {name!r}, which cannot be the name of a folder")
 
 
 def _check_source(group: Group, source: Any, where: str) -> None:
@@ -157,20 +157,20 @@ def _check_source(group: Group, source: Any, where: str) -> None:
         )
 
 
-def _check_texts(task: Task, one: Input) -> None:
+def _check_texts(task: Task, task_input: Input) -> None:
     """Refuses a constant with a placeholder of an input that the task is not given."""
-    assert isinstance(one.source, Constant)
-    for name in parameters_in(one.source.value):
+    assert isinstance(task_input.source, Constant)
+    for name in parameters_in(task_input.source.value):
         if name not in task.inputs and not (task.loop and task.loop.item == name):
             raise InputError(
-                f"task {task.name}: its input {_shown(one.name)} has {_shown(name)} in its text, "
-                "which it has not"
+                f"task {task.name}: its input {_shown(task_input.name)} has {_shown(name)} in its "
+                "text, which it has not"
             )
 
 
 def _check_defaults(component: Component, where: str) -> None:
-    for name, one in component.input_parameters.items():
-        _check_numbers([one.default, *one.choices], f"{where} {_shown(name)}")
+    for name, parameter in component.input_parameters.items():
+        _check_numbers([parameter.default, *parameter.choices], f"{where} {_shown(name)}")
 
 
 def _check_numbers(value: Any, where: str) -> None:
@@ -178,8 +178,8 @@ def _check_numbers(value: Any, where: str) -> None:
     if isinstance(value, dict):
         value = [*value.values()]
     if isinstance(value, list | tuple):
-        for each in value:
-            _check_numbers(each, where)
+        for item in value:
+            _check_numbers(item, where)
     elif isinstance(value, int) and abs(value) >= WHOLE:
         raise InputError(
             f"{where} is {value}, or was until kfp's compiler rounded it; whole numbers are exact "

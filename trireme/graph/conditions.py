@@ -35,16 +35,16 @@ def mended(condition: str, task: str) -> str:
         InputError: It is no CEL over the task's inputs.
     """
     terms = _terms(condition)
-    made = _AND.join(map(_mended_term, terms)) if terms else condition
+    result = _AND.join(map(_mended_term, terms)) if terms else condition
     try:
-        program = _compiled(made)
+        program = _compiled(result)
     except ValueError:
         raise InputError(f"task {task}: the condition {condition!r} cannot be read") from None
     if unknown := sorted(set(program.variables()) - {"inputs"}):
         raise InputError(
             f"task {task}: the condition {condition!r} asks for {unknown[0]}, which no task has"
         )
-    return made
+    return result
 
 
 def holds(condition: str, values: Mapping[str, Any], task: str) -> bool:
@@ -95,16 +95,16 @@ def _evaluated(condition: str, values: Mapping[str, Any]) -> Any:
 def _doubles(value: Any) -> Any:
     """Returns a value all of whose numbers are floats, as those of kfp's driver are doubles."""
     if isinstance(value, Mapping):
-        return {key: _doubles(each) for key, each in value.items()}
+        return {key: _doubles(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_doubles(each) for each in value]
+        return [_doubles(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 @lru_cache(maxsize=1_000)  # else what cannot be matched to its end is tried in every way
 def _terms(condition: str) -> list[re.Match[str]]:
     """Returns the comparisons that kfp has joined; none where it cannot have written this."""
-    ends = [*(each.start() for each in re.finditer(_AND, condition)), len(condition)]
+    ends = [*(match.start() for match in re.finditer(_AND, condition)), len(condition)]
     for end in ends:
         term = _TERM.fullmatch(condition[:end])
         if term and re.search(_INPUT, term[0]):  # of two texts there is none

@@ -120,13 +120,15 @@ class Graph:
         scope, group = dict(arguments), self.root
         for step in path:
             task = group.tasks[step.name]
-            known = {}
-            for name, given in task.inputs.items():
-                if isinstance(given.source, InputOf) and given.source.name in scope:
-                    known[name] = scope[given.source.name]
-                elif isinstance(given.source, Constant) and "{{$" not in str(given.source.value):
-                    known[name] = given.source.value
-            scope = known
+            values = {}
+            for name, task_input in task.inputs.items():
+                if isinstance(task_input.source, InputOf) and task_input.source.name in scope:
+                    values[name] = scope[task_input.source.name]
+                elif isinstance(task_input.source, Constant) and "{{$" not in str(
+                    task_input.source.value
+                ):
+                    values[name] = task_input.source.value
+            scope = values
             if isinstance(task.component, Group):
                 group = task.component
         return scope
@@ -138,15 +140,15 @@ def by_names(paths: list[StepPath]) -> dict[str, StepPath]:
     It is the name of its own task, with as many of the groups around it as are needed.
     """
     tasks = {tuple(task.name for task in path): path for path in paths}
-    found: dict[tuple[str, ...], str] = {}
+    names: dict[tuple[str, ...], str] = {}
     for length in range(1, max(map(len, tasks), default=0) + 1):
-        named = {path: "-".join(path[-length:]) for path in tasks if path not in found}
-        times = Counter(named.values()) + Counter(found.values())
-        found |= {
+        named = {path: "-".join(path[-length:]) for path in tasks if path not in names}
+        times = Counter(named.values()) + Counter(names.values())
+        names |= {
             path: name for path, name in named.items() if times[name] == 1 or len(path) == length
         }
-    given: Counter[str] = Counter()
-    for path, name in found.items():
-        given[name] += 1
-        found[path] = f"{name}-again-{given[name]}" if given[name] > 1 else name
-    return {found[path]: tasks[path] for path in tasks}
+    counts: Counter[str] = Counter()
+    for path, name in names.items():
+        counts[name] += 1
+        names[path] = f"{name}-again-{counts[name]}" if counts[name] > 1 else name
+    return {names[path]: tasks[path] for path in tasks}

@@ -70,12 +70,12 @@ def _give_own_list(document: dict[str, Any], task: dict[str, Any]) -> None:
     )
     if not items or not any(source.get("componentInputParameter") == items for source in sources):
         return
-    own = f"{items}-items"
+    own_list = f"{items}-items"
     parameters = task["inputs"]["parameters"]
-    parameters[own] = copy.deepcopy(parameters[items])
+    parameters[own_list] = copy.deepcopy(parameters[items])
     definitions = body["inputDefinitions"]["parameters"]
-    definitions[own] = copy.deepcopy(definitions[items])
-    task["parameterIterator"]["items"]["inputParameter"] = own
+    definitions[own_list] = copy.deepcopy(definitions[items])
+    task["parameterIterator"]["items"]["inputParameter"] = own_list
 
 
 class _Wiring:
@@ -90,7 +90,7 @@ class _Wiring:
 
     def mend(self) -> None:
         """Finds what each input means that refers to nothing, or takes it away."""
-        while sum(self._mend(*each) for each in self._dangling()):
+        while sum(self._mend(*reference) for reference in self._dangling()):
             pass
 
     def fill(self, key: str, task: dict[str, Any], group: dict[str, Any]) -> None:
@@ -100,24 +100,24 @@ class _Wiring:
             InputError: One of them means nothing that the task could be given.
         """
         parameters = task.get("inputs", {}).get("parameters", {})
-        wanted: dict[str, None] = {}
+        names: dict[str, None] = {}
 
         def replaced(mark: re.Match[str]) -> str:
             name = CHANNEL + "-".join(filter(None, (mark["task"], mark["name"])))
-            wanted[name] = None
+            names[name] = None
             return f"{{{{$.inputs.parameters['{name}']}}}}"
 
         for source in parameters.values():
             value = source.get("runtimeValue", {})
             if "constant" in value:
                 value["constant"] = _with_texts(value["constant"], replaced)
-        for name in wanted:
-            found = self._look_up(group, *_KINDS[0], name)
-            if not found:
+        for name in names:
+            origin = self._look_up(group, *_KINDS[0], name)
+            if not origin:
                 channel = name.removeprefix(CHANNEL)
                 raise InputError(f"task {key}: a text of it asks for {channel}, which is not there")
-            parameters[name] = found[0]
-            _come_after(task, found[0], _KINDS[0][1])
+            parameters[name] = origin[0]
+            _come_after(task, origin[0], _KINDS[0][1])
 
     def _dangling(self) -> list[tuple[dict[str, Any], dict[str, Any], str, str, str]]:
         """Returns the group, the task, and the input, of each input that refers to nothing."""
@@ -132,21 +132,21 @@ class _Wiring:
     def _is_there(
         self, group: dict[str, Any], kind: str, word: str, source: dict[str, Any]
     ) -> bool:
-        if wanted := source.get(f"componentInput{word}"):
-            return wanted in _definitions(group, "input", kind)
-        if wanted := source.get(f"taskOutput{word}"):
-            task = group["dag"]["tasks"].get(wanted["producerTask"])
-            return task is None or wanted[f"output{word}Key"] in self._outputs(task, kind)
+        if name := source.get(f"componentInput{word}"):
+            return name in _definitions(group, "input", kind)
+        if output := source.get(f"taskOutput{word}"):
+            task = group["dag"]["tasks"].get(output["producerTask"])
+            return task is None or output[f"output{word}Key"] in self._outputs(task, kind)
         return True
 
     def _mend(
         self, group: dict[str, Any], task: dict[str, Any], kind: str, word: str, name: str
     ) -> bool:
         """Mends an input; returns whether anything has changed."""
-        given = task["inputs"][kind]
-        if name.startswith(CHANNEL) and (found := self._look_up(group, kind, word, name)):
-            given[name] = found[0]
-            _come_after(task, found[0], word)
+        inputs = task["inputs"][kind]
+        if name.startswith(CHANNEL) and (origin := self._look_up(group, kind, word, name)):
+            inputs[name] = origin[0]
+            _come_after(task, origin[0], word)
             return True
         reference = task["componentRef"]["name"]
         component = self._components[reference]
@@ -166,35 +166,39 @@ class _Wiring:
         """Returns where a group has what kfp calls so, and its definition; brings it if need be."""
         inputs = _definitions(group, "input", kind)
         channel = name.removeprefix(CHANNEL)
-        for each in (name, channel):
-            if each in inputs:
-                return {f"componentInput{word}": each}, _type(inputs[each])
+        for candidate in (name, channel):
+            if candidate in inputs:
+                return {f"componentInput{word}": candidate}, _type(inputs[candidate])
         for key, task in group["dag"]["tasks"].items():
             for output, definition in self._outputs(task, kind).items():
                 if f"{key}-{output}" == channel:
-                    wanted = {"producerTask": key, f"output{word}Key": output}
-                    return {f"taskOutput{word}": wanted}, _type(definition)
-        whole, has_member, member = name.rpartition("-subvar-")
-        if has_member and (found := self._look_up(group, kind, word, whole)):
+                    output_reference = {"producerTask": key, f"output{word}Key": output}
+                    return {f"taskOutput{word}": output_reference}, _type(definition)
+        base, has_member, member = name.rpartition("-subvar-")
+        if has_member and (origin := self._look_up(group, kind, word, base)):
             selector = f'parseJson(string_value)["{member}"]'
-            return found[0] | {"parameterExpressionSelector": selector}, {"parameterType": "STRING"}
+            return origin[0] | {"parameterExpressionSelector": selector}, {
+                "parameterType": "STRING"
+            }
         return self._bring(group, kind, word, name)
 
     def _bring(
         self, group: dict[str, Any], kind: str, word: str, name: str
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Gives a group an input from what is around it."""
-        reference = next((key for key, one in self._components.items() if one is group), "")
+        reference = next(
+            (key for key, component in self._components.items() if component is group), ""
+        )
         if self._used[reference] != 1:  # the pipeline itself, or one that is used twice
             return None
         task, around = self._callers[reference]
-        found = self._look_up(around, kind, word, name)
-        if not found:
+        origin = self._look_up(around, kind, word, name)
+        if not origin:
             return None
-        task.setdefault("inputs", {}).setdefault(kind, {})[name] = found[0]
-        _come_after(task, found[0], word)
-        group.setdefault("inputDefinitions", {}).setdefault(kind, {})[name] = found[1]
-        return {f"componentInput{word}": name}, found[1]
+        task.setdefault("inputs", {}).setdefault(kind, {})[name] = origin[0]
+        _come_after(task, origin[0], word)
+        group.setdefault("inputDefinitions", {}).setdefault(kind, {})[name] = origin[1]
+        return {f"componentInput{word}": name}, origin[1]
 
     def _outputs(self, task: dict[str, Any], kind: str) -> dict[str, Any]:
         return _definitions(self._components[task["componentRef"]["name"]], "output", kind)
@@ -205,15 +209,15 @@ def _with_texts(value: Any, replaced: Callable[[re.Match[str]], str]) -> Any:
     if isinstance(value, str):
         return _MARK.sub(replaced, value)
     if isinstance(value, list):
-        return [_with_texts(each, replaced) for each in value]
+        return [_with_texts(item, replaced) for item in value]
     if isinstance(value, dict):
-        return {key: _with_texts(each, replaced) for key, each in value.items()}
+        return {key: _with_texts(item, replaced) for key, item in value.items()}
     return value
 
 
 def _definitions(component: dict[str, Any], side: str, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = component.get(f"{side}Definitions", {}).get(kind, {})
-    return found
+    definitions: dict[str, Any] = component.get(f"{side}Definitions", {}).get(kind, {})
+    return definitions
 
 
 def _take(holder: dict[str, Any], side: str, kind: str, name: str) -> None:
@@ -226,8 +230,8 @@ def _take(holder: dict[str, Any], side: str, kind: str, name: str) -> None:
 
 
 def _type(definition: dict[str, Any]) -> dict[str, Any]:
-    kept = ("parameterType", "artifactType", "isArtifactList")
-    return {key: definition[key] for key in kept if key in definition}
+    fields = ("parameterType", "artifactType", "isArtifactList")
+    return {key: definition[key] for key in fields if key in definition}
 
 
 def _come_after(task: dict[str, Any], source: dict[str, Any], word: str) -> None:

@@ -180,22 +180,28 @@ class Component:
     @property
     def input_parameters(self) -> dict[str, Parameter]:
         """Its inputs that are values."""
-        return {key: one for key, one in self.inputs.items() if isinstance(one, Parameter)}
+        return {key: value for key, value in self.inputs.items() if isinstance(value, Parameter)}
 
     @property
     def output_parameters(self) -> dict[str, Parameter]:
         """Its outputs that are values."""
-        return {key: one for key, one in self.outputs.items() if isinstance(one, Parameter)}
+        return {key: value for key, value in self.outputs.items() if isinstance(value, Parameter)}
 
     @property
     def input_artifacts(self) -> dict[str, Artifact]:
         """Its inputs that are artifacts."""
-        return {key: one for key, one in self.inputs.items() if isinstance(one, Artifact)}
+        return {
+            key: artifact for key, artifact in self.inputs.items() if isinstance(artifact, Artifact)
+        }
 
     @property
     def output_artifacts(self) -> dict[str, Artifact]:
         """Its outputs that are artifacts."""
-        return {key: one for key, one in self.outputs.items() if isinstance(one, Artifact)}
+        return {
+            key: artifact
+            for key, artifact in self.outputs.items()
+            if isinstance(artifact, Artifact)
+        }
 
 
 _VOLUMES = (
@@ -232,19 +238,19 @@ class Step(Component):
     @property
     def from_the_cluster(self) -> dict[str, bool]:
         """The variables that only a cluster gives it, by name: whether it needs each."""
-        found = {one["name"]: True for one in self.pod.get("fieldPathAsEnv", ())}
-        for one in (*self.pod.get("secretAsEnv", ()), *self.pod.get("configMapAsEnv", ())):
-            is_needed = not one.get("optional", False)
-            found |= {pair["envVar"]: is_needed for pair in one.get("keyToEnv", ())}
-        return found
+        variables = {entry["name"]: True for entry in self.pod.get("fieldPathAsEnv", ())}
+        for entry in (*self.pod.get("secretAsEnv", ()), *self.pod.get("configMapAsEnv", ())):
+            is_needed = not entry.get("optional", False)
+            variables |= {pair["envVar"]: is_needed for pair in entry.get("keyToEnv", ())}
+        return variables
 
     @property
     def volumes(self) -> dict[str, bool]:
         """The folders that only a cluster gives it: whether it needs each."""
         return {
-            one["mountPath"]: not one.get("optional", False)
+            mount["mountPath"]: not mount.get("optional", False)
             for kind in _VOLUMES
-            for one in self.pod.get(kind, ())
+            for mount in self.pod.get(kind, ())
         }
 
     @property
@@ -282,20 +288,20 @@ class Group(Component):
     @cached_property
     def following(self) -> dict[str, list[str]]:
         """The names of the tasks that come right after each task."""
-        found: dict[str, list[str]] = {name: [] for name in self.tasks}
+        by_task: dict[str, list[str]] = {name: [] for name in self.tasks}
         for task in self.in_order:
             for name in task.after:
-                found[name].append(task.name)
-        return found
+                by_task[name].append(task.name)
+        return by_task
 
     @cached_property
     def steps_after(self) -> dict[str, int]:
         """How many steps are on the longest way from the end of each task to that of the group."""
-        found: dict[str, int] = {}
+        lengths: dict[str, int] = {}
         for task in reversed(self.in_order):
-            ways = (found[name] + _length(self.tasks[name]) for name in self.following[task.name])
-            found[task.name] = max(ways, default=0)
-        return found
+            ways = (lengths[name] + _length(self.tasks[name]) for name in self.following[task.name])
+            lengths[task.name] = max(ways, default=0)
+        return lengths
 
     @cached_property
     def in_order(self) -> list[Task]:

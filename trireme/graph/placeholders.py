@@ -50,7 +50,7 @@ def _words(structure: Any, is_given: Callable[[str], bool]) -> list[str]:
     if isinstance(structure, str):
         return [structure]
     if isinstance(structure, list):
-        return [word for each in structure for word in _words(each, is_given)]
+        return [word for part in structure for word in _words(part, is_given)]
     if "Concat" in structure:
         return ["".join(_words(structure["Concat"], is_given))]
     choice = structure["IfPresent"]
@@ -65,8 +65,8 @@ def parameters_in(value: Any) -> Iterator[str]:
             if reference and reference[:2] == ("inputs", "parameters"):
                 yield reference.key
     elif isinstance(value, dict):
-        for each in (*value.keys(), *value.values()):
-            yield from parameters_in(each)
+        for item in (*value.keys(), *value.values()):
+            yield from parameters_in(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from parameters_in(each)
+        for item in value:
+            yield from parameters_in(item)

@@ -117,16 +117,16 @@ def paths_of(document: dict[str, Any]) -> dict[str, StepPath]:
         return {}
 
 
-def source_of(given: dict[str, Any]) -> Source:
+def source_of(spec: dict[str, Any]) -> Source:
     """Returns where kfp's ``InputParameterSpec`` or ``InputArtifactSpec`` takes a value from."""
     for kind in ("Parameter", "Artifact"):
-        if name := given.get(f"componentInput{kind}"):
+        if name := spec.get(f"componentInput{kind}"):
             return InputOf(name)
-        if wanted := given.get(f"taskOutput{kind}"):
-            return OutputOf(wanted["producerTask"], wanted[f"output{kind}Key"])
-    if "taskFinalStatus" in given:
-        return StatusOf(given["taskFinalStatus"]["producerTask"])
-    value = given["runtimeValue"]
+        if output := spec.get(f"taskOutput{kind}"):
+            return OutputOf(output["producerTask"], output[f"output{kind}Key"])
+    if "taskFinalStatus" in spec:
+        return StatusOf(spec["taskFinalStatus"]["producerTask"])
+    value = spec["runtimeValue"]
     if "constantValue" in value:  # as kfp wrote it before 2.0
         (constant,) = value["constantValue"].values()
         return Constant(constant)
@@ -150,21 +150,21 @@ class _Reader:
         assert isinstance(root, Group)
         return root
 
-    def _component(self, name: str, given: dict[str, Any]) -> Component:
+    def _component(self, name: str, spec: dict[str, Any]) -> Component:
         inputs, outputs = (
-            _definitions(given.get(f"{side}Definitions", {})) for side in ("input", "output")
+            _definitions(spec.get(f"{side}Definitions", {})) for side in ("input", "output")
         )
-        if "dag" in given:
-            dag = given["dag"]
+        if "dag" in spec:
+            dag = spec["dag"]
             tasks = {key: self._task(key, task) for key, task in dag.get("tasks", {}).items()}
             return Group(name, inputs, outputs, tasks=tasks, given=_given(dag.get("outputs", {})))
-        label = given["executorLabel"]
+        label = spec["executorLabel"]
         executor = self._executors[label]
         if "importer" in executor:
             return _importer(name, inputs, outputs, label, executor["importer"])
         if "container" not in executor:
-            what = " and ".join(executor) or "nothing"
-            raise ValueError(f"its executor {label!r} is {what}, which Trireme does not run")
+            kinds = " and ".join(executor) or "nothing"
+            raise ValueError(f"its executor {label!r} is {kinds}, which Trireme does not run")
         container = executor["container"]
         if unknown := sorted(container.keys() - _CONTAINER):
             raise ValueError(
@@ -178,43 +178,47 @@ class _Reader:
             image=container["image"],
             command=tuple(container.get("command", ())),
             arguments=tuple(container.get("args", ())),
-            variables={each["name"]: each.get("value", "") for each in container.get("env", ())},
+            variables={
+                variable["name"]: variable.get("value", "") for variable in container.get("env", ())
+            },
             resources=container.get("resources", {}),
             pod=self._pods.get(label, {}),
             passthroughs={
-                each["field"]: each.get("applyToTask", False)
-                for each in given.get("taskConfigPassthroughs", ())
+                passthrough["field"]: passthrough.get("applyToTask", False)
+                for passthrough in spec.get("taskConfigPassthroughs", ())
             },
         )
 
-    def _task(self, key: str, given: dict[str, Any]) -> Task:
-        name = given["componentRef"]["name"]
+    def _task(self, key: str, spec: dict[str, Any]) -> Task:
+        name = spec["componentRef"]["name"]
         if name not in self._components:
-            made = self._component(name, self._document["components"][name])
-            self._components[name] = made
+            read = self._component(name, self._document["components"][name])
+            self._components[name] = read
         component = self._components[name]
         inputs = {}
         for kind in ("parameters", "artifacts"):
-            for one, source in given.get("inputs", {}).get(kind, {}).items():
-                inputs[one] = _input(one, source, component, is_artifact=kind == "artifacts")
-        sources = [one.source for one in inputs.values()]
-        after = {one.task for one in sources if isinstance(one, OutputOf | StatusOf)}
-        trigger = given.get("triggerPolicy", {})
+            for input_name, source in spec.get("inputs", {}).get(kind, {}).items():
+                inputs[input_name] = _input(
+                    input_name, source, component, is_artifact=kind == "artifacts"
+                )
+        sources = [task_input.source for task_input in inputs.values()]
+        after = {source.task for source in sources if isinstance(source, OutputOf | StatusOf)}
+        trigger = spec.get("triggerPolicy", {})
         return Task(
             key,
-            given.get("taskInfo", {}).get("name", key),
+            spec.get("taskInfo", {}).get("name", key),
             component,
             inputs,
-            tuple(sorted(after.union(given.get("dependentTasks", ())))),
+            tuple(sorted(after.union(spec.get("dependentTasks", ())))),
             trigger.get("condition", ""),
             trigger.get("strategy") == AFTER_FAILURE,
-            _loop(given),
-            _retry(given.get("retryPolicy", {})),
-            given.get("cachingOptions", {}),
+            _loop(spec),
+            _retry(spec.get("retryPolicy", {})),
+            spec.get("cachingOptions", {}),
         )
 
 
-def _definitions(given: dict[str, Any]) -> dict[str, Parameter | Artifact]:
+def _definitions(described: dict[str, Any]) -> dict[str, Parameter | Artifact]:
     parameters = (
         Parameter(
             name,
@@ -224,9 +228,12 @@ def _definitions(given: dict[str, Any]) -> dict[str, Parameter | Artifact]:
             else ABSENT,
             spec.get("isOptional", False),
             spec.get("description", ""),
-            tuple(plain(each, spec.get("parameterType", "")) for each in spec.get("literals", ())),
+            tuple(
+                plain(literal, spec.get("parameterType", ""))
+                for literal in spec.get("literals", ())
+            ),
         )
-        for name, spec in given.get("parameters", {}).items()
+        for name, spec in described.get("parameters", {}).items()
     )
     artifacts = (
         Artifact(
@@ -236,19 +243,19 @@ def _definitions(given: dict[str, Any]) -> dict[str, Parameter | Artifact]:
             spec.get("isOptional", False),
             spec.get("description", ""),
         )
-        for name, spec in given.get("artifacts", {}).items()
+        for name, spec in described.get("artifacts", {}).items()
     )
     every: list[Parameter | Artifact] = [*parameters, *artifacts]
-    return {one.name: one for one in every}
+    return {definition.name: definition for definition in every}
 
 
-def _input(name: str, given: dict[str, Any], component: Component, *, is_artifact: bool) -> Input:
-    source = source_of(given)
+def _input(name: str, spec: dict[str, Any], component: Component, *, is_artifact: bool) -> Input:
+    source = source_of(spec)
     definition = component.inputs.get(name)
     if isinstance(source, Constant):
         kind = definition.type if isinstance(definition, Parameter) else ""
         source = Constant(plain(source.value, kind))
-    selector = given.get("parameterExpressionSelector", "")
+    selector = spec.get("parameterExpressionSelector", "")
     match = _MEMBER.fullmatch(selector)
     if selector and not match:
         raise ValueError(f"the selection {selector!r} of the input {name} cannot be read")
@@ -257,23 +264,25 @@ def _input(name: str, given: dict[str, Any], component: Component, *, is_artifac
 
 def _given(outputs: dict[str, Any]) -> dict[str, tuple[OutputOf, ...]]:
     """Returns where the outputs of a group come from."""
-    made = {}
+    sources_of = {}
     for name, source in outputs.get("parameters", {}).items():
-        one = source.get("valueFromParameter")
-        chosen = [one] if one else source["valueFromOneof"]["parameterSelectors"]
-        made[name] = [
-            OutputOf(each["producerSubtask"], each["outputParameterKey"]) for each in chosen
+        selector = source.get("valueFromParameter")
+        chosen = [selector] if selector else source["valueFromOneof"]["parameterSelectors"]
+        sources_of[name] = [
+            OutputOf(selector["producerSubtask"], selector["outputParameterKey"])
+            for selector in chosen
         ]
     for name, source in outputs.get("artifacts", {}).items():
         chosen = source["artifactSelectors"]
-        made[name] = [
-            OutputOf(each["producerSubtask"], each["outputArtifactKey"]) for each in chosen
+        sources_of[name] = [
+            OutputOf(selector["producerSubtask"], selector["outputArtifactKey"])
+            for selector in chosen
         ]
-    return {name: tuple(sources) for name, sources in made.items()}
+    return {name: tuple(sources) for name, sources in sources_of.items()}
 
 
-def _importer(name: str, inputs: Any, outputs: Any, label: str, given: dict[str, Any]) -> Importer:
-    uri = given["artifactUri"]
+def _importer(name: str, inputs: Any, outputs: Any, label: str, spec: dict[str, Any]) -> Importer:
+    uri = spec["artifactUri"]
     return Importer(
         name,
         inputs,
@@ -282,17 +291,17 @@ def _importer(name: str, inputs: Any, outputs: Any, label: str, given: dict[str,
         InputOf(uri["runtimeParameter"])
         if "runtimeParameter" in uri
         else Constant(uri["constant"]),
-        given.get("typeSchema", {}),
-        whole(given.get("metadata", {})),
-        given.get("downloadToWorkspace", False),
+        spec.get("typeSchema", {}),
+        whole(spec.get("metadata", {})),
+        spec.get("downloadToWorkspace", False),
     )
 
 
-def _loop(given: dict[str, Any]) -> Loop | None:
-    limit = given.get("iteratorPolicy", {}).get("parallelismLimit", 0)
-    if iterator := given.get("artifactIterator"):
+def _loop(spec: dict[str, Any]) -> Loop | None:
+    limit = spec.get("iteratorPolicy", {}).get("parallelismLimit", 0)
+    if iterator := spec.get("artifactIterator"):
         return Loop(iterator["itemInput"], InputOf(iterator["items"]["inputArtifact"]), True, limit)
-    if iterator := given.get("parameterIterator"):
+    if iterator := spec.get("parameterIterator"):
         items = iterator["items"]
         source = (
             Constant(json.loads(items["raw"]))
@@ -303,15 +312,15 @@ def _loop(given: dict[str, Any]) -> Loop | None:
     return None
 
 
-def _retry(given: dict[str, Any]) -> Retry | None:
-    if not given.get("maxRetryCount"):
+def _retry(spec: dict[str, Any]) -> Retry | None:
+    if not spec.get("maxRetryCount"):
         return None
     seconds = (
-        float(given.get(f"backoff{name}", "0s").removesuffix("s"))
+        float(spec.get(f"backoff{name}", "0s").removesuffix("s"))
         for name in ("Duration", "MaxDuration")
     )
     delay, within = seconds
-    return Retry(given["maxRetryCount"], delay, given.get("backoffFactor", 1.0), within)
+    return Retry(spec["maxRetryCount"], delay, spec.get("backoffFactor", 1.0), within)
 
 
 def plain(value: Any, kind: str) -> Any:
@@ -321,9 +330,9 @@ def plain(value: Any, kind: str) -> Any:
     return whole(value)
 
 
-def _as(message: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _as(message: Any, content: dict[str, Any]) -> dict[str, Any]:
     try:
-        return _sorted(json_format.MessageToDict(json_format.ParseDict(given, message())))
+        return _sorted(json_format.MessageToDict(json_format.ParseDict(content, message())))
     except json_format.ParseError as error:
         raise ValueError(str(error)) from None
 
@@ -332,4 +341,4 @@ def _sorted(read: Any) -> Any:
     """Returns what was read with its keys in order, for which a message has none."""
     if isinstance(read, dict):
         return {key: _sorted(read[key]) for key in sorted(read)}
-    return [_sorted(each) for each in read] if isinstance(read, list) else read
+    return [_sorted(item) for item in read] if isinstance(read, list) else read

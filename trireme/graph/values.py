@@ -58,10 +58,10 @@ def member_of(value: Any, name: str, where: str) -> Any:
     Raises:
         InputError: There is no such member.
     """
-    found = _decoded(value)
-    if not isinstance(found, dict) or name not in found:
+    members = _decoded(value)
+    if not isinstance(members, dict) or name not in members:
         raise InputError(f"{where}: {_shown(value)} has no member {name!r}")
-    return found[name]
+    return members[name]
 
 
 def filled(constant: Any, value_of: Callable[[str], Any]) -> Any:
@@ -71,16 +71,16 @@ def filled(constant: Any, value_of: Callable[[str], Any]) -> Any:
         value_of: Returns what the inside of a placeholder stands for.
     """
     if isinstance(constant, str):
-        found = pieces(constant)
-        if len(found) == 1 and found[0][0]:
-            return value_of(found[0][1])
-        return "".join(text_of(value_of(one)) if is_one else one for is_one, one in found)
+        parts = pieces(constant)
+        if len(parts) == 1 and parts[0][0]:
+            return value_of(parts[0][1])
+        return "".join(text_of(value_of(piece)) if is_one else piece for is_one, piece in parts)
     if isinstance(constant, Mapping):
         return {
-            text_of(filled(key, value_of)): filled(one, value_of) for key, one in constant.items()
+            text_of(filled(key, value_of)): filled(item, value_of) for key, item in constant.items()
         }
     if isinstance(constant, list):
-        return [filled(one, value_of) for one in constant]
+        return [filled(item, value_of) for item in constant]
     return constant
 
 
@@ -90,10 +90,10 @@ def items_of(value: Any, where: str) -> list[Any]:
     Raises:
         InputError: It is something else.
     """
-    found = _decoded(value)
-    if not isinstance(found, list):
+    items = _decoded(value)
+    if not isinstance(items, list):
         raise InputError(f"{where}: {_shown(value)} is not a list, which a loop goes over")
-    return found
+    return items
 
 
 def input_named(inside: str, inputs: Mapping[str, Any]) -> Any:

@@ -56,13 +56,13 @@ def _comment(graph: Graph) -> str:
 
 
 def _lines(definitions: dict[str, Any]) -> list[str]:
-    told = {}
+    types = {}
     for name, spec in definitions.get("parameters", {}).items():
         default = f" [Default: {_shown(spec['defaultValue'])}]" if "defaultValue" in spec else ""
-        told[name] = f"{_TYPES.get(spec.get('parameterType', ''), '')}{default}"
+        types[name] = f"{_TYPES.get(spec.get('parameterType', ''), '')}{default}"
     for name, spec in definitions.get("artifacts", {}).items():
-        told[name] = spec.get("artifactType", {}).get("schemaTitle", "")
-    return [f"#    {name}: {told[name]}" for name in sorted(told)]
+        types[name] = spec.get("artifactType", {}).get("schemaTitle", "")
+    return [f"#    {name}: {types[name]}" for name in sorted(types)]
 
 
 def _shown(default: Any) -> str:

@@ -144,10 +144,10 @@ class Volume(StrictModel):
     @model_validator(mode="after")
     def _check_source(self) -> Self:
         sources = ("claim", "nfs", "secret", "config_map", "host_path")
-        given = [name for name in sources if getattr(self, name) is not None]
-        if len(given) != 1:
+        chosen = [name for name in sources if getattr(self, name) is not None]
+        if len(chosen) != 1:
             raise ValueError(
-                f"needs exactly one of {', '.join(sources)}, not {' and '.join(given) or 'none'}"
+                f"needs exactly one of {', '.join(sources)}, not {' and '.join(chosen) or 'none'}"
             )
         if self.nfs is not None and not re.fullmatch(r"[^:/\s]+:/[^\s\0]*", self.nfs):
             raise ValueError(f"nfs {self.nfs!r} must be server:/export/path")

@@ -63,26 +63,26 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
     """Says in one sentence what is wrong with the first wrong field."""
     errors = error.errors(include_url=False)
     # A name that is mistyped is also one that is missing.
-    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-    place, reason = first["loc"], first["msg"].removeprefix("Value error, ")
-    field = dotted(part for part in place if part != "[key]")
+    first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
+    path, reason = first["loc"], first["msg"].removeprefix("Value error, ")
+    field = dotted(part for part in path if part != "[key]")
     if first["type"] == "extra_forbidden":
-        return f"{field}: there is no such field; {_known_fields(model, place)}"
+        return f"{field}: there is no such field; {_known_fields(model, path)}"
     if first["type"] == "missing":
         return f"{field}: is missing"
     if not field:
         return reason  # a rule over several fields, which names them itself
     for phrase in ("Input should", "String should"):
         reason = reason.replace(phrase, "must").replace("a valid array", "a list")
-    if isinstance(first["input"], dict) or (place[0] in SECRET and place[-1] != "[key]"):
+    if isinstance(first["input"], dict) or (path[0] in SECRET and path[-1] != "[key]"):
         return f"{field}: {reason}"
     shown = repr(first["input"])
     return f"{field} {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}: {reason}"
 
 
-def _known_fields(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
-    names = list(model_of(model, place).model_fields)
-    close = difflib.get_close_matches(str(place[-1]), names, n=1)
+def _known_fields(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    names = list(model_of(model, path).model_fields)
+    close = difflib.get_close_matches(str(path[-1]), names, n=1)
     if close:
         return f"did you mean {close[0]}?"
     return f"there are {', '.join(names)}" if len(names) < 20 else "'trireme job schema' lists them"

@@ -56,8 +56,8 @@ def mounts(job: "TrainingJob") -> list[Mount]:
     if job.code:
         places.append(Mount("code_dir", job.code_dir, "which the repository is checked out to"))
     if job.dataset:
-        own = job.dataset.way == "stage" and not job.dataset.cache
-        closed = "which the dataset is written to" if own else READ_ONLY
+        is_written = job.dataset.way == "stage" and not job.dataset.cache
+        closed = "which the dataset is written to" if is_written else READ_ONLY
         places.append(Mount("data_dir", job.data_dir, closed))
     for index, volume in enumerate(job.volumes):
         read_only = volume.read_only or volume.secret or volume.config_map
@@ -82,12 +82,12 @@ def _name(job: "TrainingJob") -> None:
 
 
 def _program(job: "TrainingJob") -> None:
-    given = [name for name in ("entrypoint", "module", "command") if getattr(job, name)]
-    if len(given) > 1:
-        raise ValueError(f"give only one of {' and '.join(given)}")
+    starts = [name for name in ("entrypoint", "module", "command") if getattr(job, name)]
+    if len(starts) > 1:
+        raise ValueError(f"give only one of {' and '.join(starts)}")
     for role in job.roles:
-        own = job.replicas.get(role)
-        if job.plugin.role(role).has_program and not (given or (own and own.command)):
+        specified = job.replicas.get(role)
+        if job.plugin.role(role).has_program and not (starts or (specified and specified.command)):
             raise ValueError("needs an entrypoint, a module or a command")
 
 
@@ -127,9 +127,10 @@ def _elastic(job: "TrainingJob") -> None:
     if not job.elastic:
         return
     if not job.plugin.is_elastic:
-        those = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
+        frameworks = [framework.name for framework in FRAMEWORKS.values() if framework.is_elastic]
         raise ValueError(
-            f"elastic: only {' and '.join(those)} jobs can be elastic, this one is {job.framework}"
+            f"elastic: only {' and '.join(frameworks)} jobs can be elastic, this one is "
+            f"{job.framework}"
         )
     if "master" in job.replicas:
         raise ValueError(
@@ -180,9 +181,13 @@ def _success(job: "TrainingJob") -> None:
     if job.success_policy == "Default":
         return
     if job.success_policy not in job.plugin.success_policies:
-        those = [one.name for one in FRAMEWORKS.values() if len(one.success_policies) > 1]
+        frameworks = [
+            framework.name
+            for framework in FRAMEWORKS.values()
+            if len(framework.success_policies) > 1
+        ]
         raise ValueError(
-            f"success_policy {job.success_policy}: only {' and '.join(those)} jobs have one"
+            f"success_policy {job.success_policy}: only {' and '.join(frameworks)} jobs have one"
         )
     if "chief" in job.roles:
         raise ValueError(
@@ -219,27 +224,27 @@ def _variables(job: "TrainingJob") -> None:
 def _mounts(job: "TrainingJob") -> None:
     places = mounts(job)
     fields: dict[str, str] = {}
-    for place in places:
-        if ":" in place.path or place.path == "/":
-            raise ValueError(f"{place.field} {place.path!r}: must not be / or hold a colon")
-        if place.path in fields:
+    for mount in places:
+        if ":" in mount.path or mount.path == "/":
+            raise ValueError(f"{mount.field} {mount.path!r}: must not be / or hold a colon")
+        if mount.path in fields:
             raise ValueError(
-                f"{place.field} {place.path}: is mounted twice, by {fields[place.path]} as well"
+                f"{mount.field} {mount.path}: is mounted twice, by {fields[mount.path]} as well"
             )
-        fields[place.path] = place.field
-    for place in places:
+        fields[mount.path] = mount.field
+    for mount in places:
         for other in places:
-            if other is not place and other.closed and other.holds(place.path):
+            if other is not mount and other.closed and other.holds(mount.path):
                 raise ValueError(
-                    f"{place.field} {place.path}: is inside {other.path} of {other.field}, "
+                    f"{mount.field} {mount.path}: is inside {other.path} of {other.field}, "
                     f"{other.closed}"
                 )
     for field in ("checkpoint_dir", "model_dir"):
         path = getattr(job, field)
-        for place in places:
-            if place.closed == READ_ONLY and place.holds(path):
+        for mount in places:
+            if mount.closed == READ_ONLY and mount.holds(path):
                 raise ValueError(
-                    f"{field} {path}: is inside {place.path} of {place.field}, {READ_ONLY}"
+                    f"{field} {path}: is inside {mount.path} of {mount.field}, {READ_ONLY}"
                 )
 
 

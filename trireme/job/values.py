@@ -61,25 +61,25 @@ def _described(dataset: Any) -> Any:
         raise ValueError(str(error).removeprefix(f"dataset_uri {dataset!r}: ")) from None
 
 
-def _matching(pattern: str, what: str) -> AfterValidator:
+def _matching(pattern: str, expected: str) -> AfterValidator:
     fits = re.compile(pattern).fullmatch  # once, for every fork of this process
 
     def check(text: str) -> str:
         if not fits(text):
-            raise ValueError(f"must be {what}")
+            raise ValueError(f"must be {expected}")
         return text
 
     return AfterValidator(check)
 
 
-def _quantity(least: Decimal, what: str) -> Callable[[str], str]:
+def _quantity(least: Decimal, bounds: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         try:
             is_right = least <= quantity(text) <= LARGEST
         except ValueError:
             is_right = False
         if not is_right:
-            raise ValueError(f"must be a Kubernetes quantity {what}")
+            raise ValueError(f"must be a Kubernetes quantity {bounds}")
         return text
 
     return check

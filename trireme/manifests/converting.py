@@ -20,7 +20,9 @@ from trireme.manifests.time_limit import set_time_limit
 
 KINDS = tuple(
     dict.fromkeys(
-        each.kind.name for each in FRAMEWORKS.values() if each.kind.group == "kubeflow.org"
+        framework.kind.name
+        for framework in FRAMEWORKS.values()
+        if framework.kind.group == "kubeflow.org"
     )
 )
 """The kinds that can be converted."""
@@ -86,9 +88,9 @@ class _Conversion:
         runtime = training_runtime(described)
         metadata = _metadata(self._job)
         runtime["metadata"] = {"name": described.name} | _only(metadata, "namespace")
-        for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
-            role = next(r for r in self._framework.roles if r.in_jobset == each["name"])
-            template = each["template"]["spec"]
+        for replicated_job in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+            role = next(r for r in self._framework.roles if r.in_jobset == replicated_job["name"])
+            template = replicated_job["template"]["spec"]
             template["template"] = self._template(described, role, template["template"])
         spec: dict[str, Any] = {"runtimeRef": {"kind": "TrainingRuntime", "name": described.name}}
         if mpi := runtime["spec"].get("mlPolicy", {}).get("mpi"):
@@ -112,17 +114,17 @@ class _Conversion:
 
     def _read_replicas(self) -> Iterator[tuple[str, dict[str, Any]]]:
         field = self._framework.kind.replicas
-        known = {role.name: role.name for role in self._framework.roles}
-        known |= _ROLES.get(self._framework.kind.name, {})
+        role_names = {role.name: role.name for role in self._framework.roles}
+        role_names |= _ROLES.get(self._framework.kind.name, {})
         for title, replicas in _mapping(self._spec, field, "spec.").items():
-            if title.lower() not in known:
+            if title.lower() not in role_names:
                 raise InputError(
                     f"spec.{field}.{title}: a {self._framework.kind.name} has "
                     f"{', '.join(role.title for role in self._framework.roles)}"
                 )
             if not (replicas.get("template") or {}).get("spec", {}).get("containers"):
                 raise InputError(f"spec.{field}.{title}.template.spec.containers: is missing")
-            yield known[title.lower()], replicas
+            yield role_names[title.lower()], replicas
         if not _mapping(self._spec, field, "spec."):
             raise InputError(f"spec.{field}: is missing; it says what the replicas are")
 
@@ -230,20 +232,20 @@ class _Conversion:
     # What is made.
 
     def _template(
-        self, described: TrainingJob, role: Role, made: Mapping[str, Any]
+        self, described: TrainingJob, role: Role, rendered: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Returns the pods of a role: the job's own, told what Trainer tells them otherwise."""
         template: dict[str, Any] = copy.deepcopy(self._replicas[role.name]["template"])
         spec = template["spec"]
-        spec["restartPolicy"] = made["spec"]["restartPolicy"]
-        if "schedulerName" in made["spec"]:
-            spec.setdefault("schedulerName", made["spec"]["schedulerName"])
+        spec["restartPolicy"] = rendered["spec"]["restartPolicy"]
+        if "schedulerName" in rendered["spec"]:
+            spec.setdefault("schedulerName", rendered["spec"]["schedulerName"])
         container = self._main(spec["containers"])
         container["name"] = TRAINJOB.container
-        own = list(container.get("env") or [])
-        told = [*self._told(described, role)]
-        names = {entry["name"] for entry in told}
-        env = [entry for entry in own if entry["name"] not in names] + told
+        declared = list(container.get("env") or [])
+        added = [*self._told(described, role)]
+        names = {entry["name"] for entry in added}
+        env = [entry for entry in declared if entry["name"] not in names] + added
         if env:
             container["env"] = env
         if self._framework.name == "mpi" or described.elastic:
@@ -251,7 +253,11 @@ class _Conversion:
         return template
 
     def _main(self, containers: list[dict[str, Any]]) -> dict[str, Any]:
-        named = [each for each in containers if each["name"] == self._framework.kind.container]
+        named = [
+            container
+            for container in containers
+            if container["name"] == self._framework.kind.container
+        ]
         return next(iter(named), containers[0])
 
     def _told(self, described: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
@@ -287,14 +293,14 @@ class _Conversion:
 
     def _start(self, described: TrainingJob, role: Role, container: dict[str, Any]) -> None:
         """Has a container do what its operator had it do besides, before its own command."""
-        own = container.get("command")
-        if not own and role.has_program:
+        command = container.get("command")
+        if not command and role.has_program:
             self._remark(
                 f"the {role.name} has no command: give it the one of its image, which cannot be "
                 "seen here and has to be prepared"
             )
             return
-        replica = described.roles[role.name].model_copy(update={"command": own, "args": []})
+        replica = described.roles[role.name].model_copy(update={"command": command, "args": []})
         roles = described.model_copy(update={"replicas": {role.name: replica}})
         start, _ = self._framework.trainjob_command(roles, role.name, [])
         container["command"] = start
@@ -336,8 +342,8 @@ class _Conversion:
             ("spec.runPolicy", self._policy, policies),
             ("spec.elasticPolicy", self._spec.get("elasticPolicy") or {}, elastic),
         )
-        for path, fields, taken in places:
-            for field in sorted(fields.keys() - taken):
+        for path, fields, handled in places:
+            for field in sorted(fields.keys() - handled):
                 self._remark(f"{path}.{field}: has no counterpart and is left out")
         if self._policy.get("cleanPodPolicy") == "None":
             self._remark(
@@ -368,9 +374,9 @@ def _metadata(job: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in (metadata.get("annotations") or {}).items()
         if not name.startswith(("kubectl.kubernetes.io/", "trireme.dev/"))
     }
-    kept = _only(metadata, "namespace")
-    kept |= {"labels": labels} if labels else {}
-    return kept | ({"annotations": annotations} if annotations else {})
+    written = _only(metadata, "namespace")
+    written |= {"labels": labels} if labels else {}
+    return written | ({"annotations": annotations} if annotations else {})
 
 
 def _only(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -39,15 +39,15 @@ def metadata(job: TrainingJob) -> dict[str, Any]:
     if job.scheduling.queue and not job.scheduling.gang:
         # https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/
         labels[QUEUE] = job.scheduling.queue
-    made: dict[str, Any] = {"name": job.name, "labels": labels}
+    fields: dict[str, Any] = {"name": job.name, "labels": labels}
     annotations = dict(job.annotations)
     if job.survived_incidents:
         annotations[RETRIES] = str(job.survived_incidents)
     if job.on_hang != "report":
         annotations[ON_HANG] = job.on_hang
     if annotations:
-        made["annotations"] = annotations
-    return made
+        fields["annotations"] = annotations
+    return fields
 
 
 def run_policy(job: TrainingJob) -> dict[str, Any]:
@@ -64,7 +64,9 @@ def run_policy(job: TrainingJob) -> dict[str, Any]:
             # They count the restarts of all replicas, each of which may be started again after
             # each incident. Whoever follows the job counts these.
             most = (
-                job.elastic.max if job.elastic else sum(each.count for each in job.roles.values())
+                job.elastic.max
+                if job.elastic
+                else sum(replica.count for replica in job.roles.values())
             )
             limit = job.survived_incidents * most
         policy["backoffLimit"] = limit + 1 if counted else limit
@@ -162,7 +164,7 @@ def with_late_variables(job: TrainingJob, role: str, start: list[str]) -> list[s
     for name, value in job.env.items():
         referred = names_in(value)
         if not referred.isdisjoint(late.keys() | more) or any(
-            re.fullmatch(job.plugin.injected, each) for each in referred
+            re.fullmatch(job.plugin.injected, name) for name in referred
         ):
             late[name] = inlined(value, late)
     if not (late and start):
@@ -175,7 +177,7 @@ def resources(replica: Replica) -> dict[str, Any]:
     amounts: dict[str, Any] = {"cpu": replica.cpu, "memory": replica.memory, GPU: replica.gpu}
     amounts |= replica.devices or {}
     specified = {name: amount for name, amount in amounts.items() if amount}
-    return {which: defaults | specified for which, defaults in DEFAULTS.items()}
+    return {kind: defaults | specified for kind, defaults in DEFAULTS.items()}
 
 
 def container_security(job: TrainingJob, replica: Replica) -> dict[str, Any]:
@@ -226,11 +228,13 @@ def _pod(
     replica = job.roles[role]
     sources, mounts = storage.volumes(job, replica)
     env = environment(job)
-    given = {entry["name"] for entry in env}
+    names = {entry["name"] for entry in env}
     start = command[0]
     if job.plugin.role(role).has_program:
         start = with_late_variables(job, role, with_packages(job, start))
-    more = [each for each in job.plugin.variables(job, role) if each["name"] not in given]
+    more = [
+        variable for variable in job.plugin.variables(job, role) if variable["name"] not in names
+    ]
     main = {
         "name": container,
         "image": replica.image,
@@ -298,19 +302,19 @@ def _confined(job: TrainingJob) -> dict[str, Any]:
     return context
 
 
-def _fetch(job: TrainingJob, what: str, command: list[str], secret: str) -> dict[str, Any]:
+def _fetch(job: TrainingJob, volume: str, command: list[str], secret: str) -> dict[str, Any]:
     """Returns the container that runs one of Trireme's modules to fill a volume."""
-    mounts: list[dict[str, Any]] = [{"name": what, "mountPath": _FETCH}]
+    mounts: list[dict[str, Any]] = [{"name": volume, "mountPath": _FETCH}]
     if secret:
         # Only here: the program has no use for it.
-        place = str(secrets.MOUNTS / what)
-        mounts.append({"name": f"{what}-secret", "mountPath": place, "readOnly": True})
+        path = str(secrets.MOUNTS / volume)
+        mounts.append({"name": f"{volume}-secret", "mountPath": path, "readOnly": True})
     return {
-        "name": f"fetch-{what}",
+        "name": f"fetch-{volume}",
         "image": job.images.get(BASE, BASE),
         "command": ["python3", "-m", command[0]],
         "args": [literal(argument) for argument in command[1:]],
-        "resources": {which: dict(amounts) for which, amounts in _FETCHING.items()},
+        "resources": {kind: dict(amounts) for kind, amounts in _FETCHING.items()},
         "volumeMounts": mounts,
         "securityContext": _confined(job),
     }

@@ -21,8 +21,8 @@ class Needed:
 
 def references(manifest: Mapping[str, Any]) -> list[Needed]:
     """Returns the objects that a job refers to, each once."""
-    found = [needed for role in roles(manifest) for needed in _of_pod(role.pod)]
-    return list(dict.fromkeys([*found, *_queue(manifest)]))
+    objects = [needed for role in roles(manifest) for needed in _of_pod(role.pod)]
+    return list(dict.fromkeys([*objects, *_queue(manifest)]))
 
 
 def _of_pod(pod: Mapping[str, Any]) -> Iterator[Needed]:

@@ -39,9 +39,14 @@ def roles(manifest: Mapping[str, Any]) -> list[Role]:
     kind, spec = kind_of(manifest), manifest["spec"]
     if "runtime" in manifest:
         return [
-            Role(pods["metadata"]["labels"][ROLE], each["replicas"], pods["spec"], pods["metadata"])
-            for each in manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
-            for pods in [each["template"]["spec"]["template"]]
+            Role(
+                pods["metadata"]["labels"][ROLE],
+                replicated_job["replicas"],
+                pods["spec"],
+                pods["metadata"],
+            )
+            for replicated_job in manifest["runtime"]["spec"]["template"]["spec"]["replicatedJobs"]
+            for pods in [replicated_job["template"]["spec"]["template"]]
         ]
     if not kind.replicas:
         return [Role("node", (spec.get("trainer") or {}).get("numNodes", 1), _node(spec))]
@@ -59,6 +64,6 @@ def _node(spec: Mapping[str, Any]) -> dict[str, Any]:
         template = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["template"]
         pod = template["spec"]["template"]["spec"]
     named = {"image": "image", "env": "env", "resources": "resourcesPerNode"}
-    main = {field: trainer[theirs] for field, theirs in named.items() if theirs in trainer}
+    main = {field: trainer[key] for field, key in named.items() if key in trainer}
     container, *_ = pod.get("containers") or [{}]
     return pod | {"containers": [container | main]}

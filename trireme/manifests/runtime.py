@@ -115,7 +115,7 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
     template["spec"]["restartPolicy"] = "OnFailure" if _stays(replica) else "Never"
     if job.scheduling.gang:
         template["spec"].setdefault("schedulerName", _SCHEDULERS[str(job.scheduling.gang)])
-    made: dict[str, Any] = {
+    replicated_job: dict[str, Any] = {
         "name": plugin.role(role).in_jobset,
         "replicas": replica.count,
         "template": {
@@ -128,10 +128,10 @@ def _replicated_job(job: TrainingJob, role: str) -> dict[str, Any]:
         },
     }
     if replica.restart_policy == "ExitCode":
-        made["template"]["spec"]["podFailurePolicy"] = _only_if_killed()
+        replicated_job["template"]["spec"]["podFailurePolicy"] = _only_if_killed()
     if before := plugin.role(role).waits_for:
-        made["dependsOn"] = [{"name": plugin.role(before).in_jobset, "status": "Ready"}]
-    return made
+        replicated_job["dependsOn"] = [{"name": plugin.role(before).in_jobset, "status": "Ready"}]
+    return replicated_job
 
 
 def _stays(replica: Replica) -> bool:

@@ -66,8 +66,8 @@ def _dataset(job: TrainingJob, dataset: Dataset) -> tuple[dict[str, Any], dict[s
         mount = {"name": dataset_volumes.NAME, "mountPath": job.data_dir}
         mount["subPath"] = staged_path(dataset)
         if dataset.cache:
-            held = {"persistentVolumeClaim": {"claimName": dataset.cache}}
-            return {"name": dataset_volumes.NAME} | held, mount | {"readOnly": True}
+            source = {"persistentVolumeClaim": {"claimName": dataset.cache}}
+            return {"name": dataset_volumes.NAME} | source, mount | {"readOnly": True}
         return {"name": dataset_volumes.NAME, "emptyDir": {}}, mount
     if kind == "file":
         raise InputError(

@@ -94,9 +94,11 @@ def _patched(job: TrainingJob, runtime: str) -> dict[str, Any]:
 def _check(job: TrainingJob) -> None:
     """Refuses what the field of a TrainJob's runtime would have to say."""
     if not job.plugin.runtime_jobs:
-        those = " and ".join(each.name for each in FRAMEWORKS.values() if each.runtime_jobs)
+        names = " and ".join(
+            framework.name for framework in FRAMEWORKS.values() if framework.runtime_jobs
+        )
         raise InputError(
-            f"runtime {job.runtime!r}: is for {those} jobs, this one is {job.framework}; "
+            f"runtime {job.runtime!r}: is for {names} jobs, this one is {job.framework}; "
             "leave it out"
         )
     unsupported = {

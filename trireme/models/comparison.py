@@ -50,8 +50,8 @@ class Comparison:
     @property
     def in_words(self) -> str:
         """What was found, as a sentence without its subject."""
-        what = "tensor" if self.parameters else "file"
-        of = f"{self.tensors:,} {what}{'' if self.tensors == 1 else 's'}"
+        noun = "tensor" if self.parameters else "file"
+        of = f"{self.tensors:,} {noun}{'' if self.tensors == 1 else 's'}"
         if self.differences:
             name, _, how = self.largest
             return f"differs in {len(self.differences):,} of {of}, most in {name}, which {how}"
@@ -179,18 +179,18 @@ def _of_checkpoint(file: Path) -> Iterator[tuple[str, np.ndarray]]:
     import tensorflow as tf
 
     checkpoint = tf.train.load_checkpoint(str(file.with_suffix("")))
-    found: dict[str, np.ndarray] = {}
+    variables: dict[str, np.ndarray] = {}
     for key, name in _variables(checkpoint).items():
         array = np.asarray(checkpoint.get_tensor(key))
         if array.dtype == tf.bfloat16.as_numpy_dtype:
             array = array.astype(np.float32)
         if array.dtype.kind not in "biufc":
             continue  # text, of which bits tell nothing
-        if name not in found:
-            found[name] = array
-        elif _difference(name, found[name], array):
-            found[key] = array
-    return iter(found.items())
+        if name not in variables:
+            variables[name] = array
+        elif _difference(name, variables[name], array):
+            variables[key] = array
+    return iter(variables.items())
 
 
 def _variables(checkpoint: Any) -> dict[str, str]:

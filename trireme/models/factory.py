@@ -28,10 +28,10 @@ def build(
             module, _, name = factory.partition(":")
             if not is_given:
                 _refuse_missing(factory, module, code, entrypoint)
-            found = getattr(importlib.import_module(module), name)
+            function = getattr(importlib.import_module(module), name)
             if not is_given:
-                _refuse_foreign(factory, found, code)
-            return found(**arguments)
+                _refuse_foreign(factory, function, code)
+            return function(**arguments)
         except NotLoadable:
             raise
         except (Exception, SystemExit) as error:  # a script may end itself when it is imported
@@ -47,13 +47,13 @@ def _refuse_missing(factory: str, module: str, code: Path, entrypoint: str) -> N
     path = module.replace(".", "/")
     places = ((code / entrypoint).parent, code)
     ends = (".py", "/__init__.py")
-    if not any((place / f"{path}{end}").is_file() for place in places for end in ends):
+    if not any((folder / f"{path}{end}").is_file() for folder in places for end in ends):
         raise _foreign(factory)
 
 
-def _refuse_foreign(factory: str, found: Any, code: Path) -> None:
+def _refuse_foreign(factory: str, function: Any, code: Path) -> None:
     # Of a module that is imported already, such as os, the code's own of that name is not read.
-    defined = sys.modules.get(str(getattr(found, "__module__", "")))
+    defined = sys.modules.get(str(getattr(function, "__module__", "")))
     file = getattr(defined, "__file__", None)
     if not file or not Path(file).resolve().is_relative_to(code.resolve()):
         raise _foreign(factory)

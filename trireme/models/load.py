@@ -62,14 +62,14 @@ def _find(directory: Path) -> Path:
         [path for path in files if path.suffix == ".safetensors"],
         [path.parent for path in files if path.name == sharded.METADATA],
     ]
-    for found in forms:
-        named = [path for path in found if path.stem == "model"]
-        for candidates in (named, found):
+    for form in forms:
+        named = [path for path in form if path.stem == "model"]
+        for candidates in (named, form):
             if len(candidates) == 1:
                 return candidates[0]
-    left = ", ".join(path.name for path in files[:5]) or "nothing"
+    names = ", ".join(path.name for path in files[:5]) or "nothing"
     raise NotLoadable(
-        f"the training program left {left} in MODEL_DIR; a model to evaluate is one .pt2 file of "
+        f"the training program left {names} in MODEL_DIR; a model to evaluate is one .pt2 file of "
         "torch.export.save, one .pt file of weights or one folder of torch.distributed.checkpoint "
         "for PyTorch, one SavedModel folder or one .keras file for TensorFlow",
         f"have it save one, or give {PROGRAM}",

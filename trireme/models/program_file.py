@@ -108,12 +108,12 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 def _calls_what_it_may(node: dict[str, Any]) -> bool:
     """Tells whether what is called is a graph of the file, and an item is asked for by a number."""
-    arguments = [given.get("arg", {}) for given in node.get("inputs", ())]
+    arguments = [node_input.get("arg", {}) for node_input in node.get("inputs", ())]
     if node["target"] == "_operator.getitem":
         return len(arguments) == 2 and arguments[1].keys() == {"as_int"}
     called = _CALLERS.get(node["target"], ())
     return all(
-        place < len(arguments) and arguments[place].keys() == {"as_graph"} for place in called
+        index < len(arguments) and arguments[index].keys() == {"as_graph"} for index in called
     )
 
 
@@ -124,8 +124,8 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield {"range_constraints": "expr_str", "config": "config"}.get(key, ""), name
             yield from _texts(below, name)
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each, key)
+        for item in value:
+            yield from _texts(item, key)
     elif isinstance(value, str):
         yield key, value
 
@@ -142,7 +142,7 @@ def _is_harmless(key: str, text: str) -> bool:
     if key in ("expr_str", "guards_code"):
         return _is_expression(text)
     if key in _SHAPES_OF_ARGUMENTS:
-        return key == "out_spec" or all(_WORDS.fullmatch(each) for each in _texts_of_json(text))
+        return key == "out_spec" or all(_WORDS.fullmatch(word) for word in _texts_of_json(text))
     return bool((_VERSION if key == "torch_version" else _NAME).fullmatch(text))
 
 
@@ -154,11 +154,11 @@ def _is_of_modules(part: str) -> bool:
 
 
 def _texts_of_json(text: str) -> Iterator[str]:
-    for key, each in _texts(json.loads(text)):
+    for key, part in _texts(json.loads(text)):
         if key == "context":
-            yield from _texts_of_json(each)
+            yield from _texts_of_json(part)
         else:
-            yield each
+            yield part
 
 
 def _is_expression(text: str) -> bool:
@@ -180,15 +180,15 @@ def _is_harmless_node(node: ast.AST) -> bool:
         case ast.Subscript(value=value, slice=ast.Constant(value=str(key))):
             return _is_harmless_node(value) and bool(_QUOTED.fullmatch(key))
         case ast.Call(func=ast.Name(id="Symbol" | "Float"), args=[ast.Constant(value=str(name))]):
-            parts: list[ast.AST] = [each.value for each in node.keywords]
+            parts: list[ast.AST] = [keyword.value for keyword in node.keywords]
             return bool(_QUOTED.fullmatch(name)) and all(map(_is_harmless_node, parts))
         case ast.Call(func=ast.Attribute(value=value, attr=name), args=[], keywords=[]):
             return name in _OF_A_TENSOR and _is_harmless_node(value)
         case ast.Call(func=ast.Name(id=name)):
-            parts = [*node.args, *(each.value for each in node.keywords)]
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
             return bool(_FUNCTION.fullmatch(name)) and all(map(_is_harmless_node, parts))
         case ast.UnaryOp() | ast.BinOp() | ast.BoolOp() | ast.Compare() | ast.Subscript():
             marks = ast.operator | ast.unaryop | ast.boolop | ast.cmpop | ast.expr_context
-            parts = [each for each in ast.iter_child_nodes(node) if not isinstance(each, marks)]
+            parts = [child for child in ast.iter_child_nodes(node) if not isinstance(child, marks)]
             return all(map(_is_harmless_node, parts))
     return False

@@ -44,7 +44,7 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
     saved = read(file, "a file of weights", _load_tensors)
     arguments: Any = {}
     state = saved
-    given = factory
+    requested = factory
     if isinstance(saved, Mapping) and {"factory", "state_dict"} <= set(saved):
         factory, arguments = saved["factory"], saved.get("arguments", {})
         state = saved["state_dict"]
@@ -56,7 +56,7 @@ def load_weights(file: Path, code: Path, entrypoint: str, factory: str) -> Train
             "the network, or let the program save with torch.export.save to model.pt2",
             f"or give {PROGRAM}",
         )
-    network = build(factory, arguments, code, entrypoint, is_given=factory == given)
+    network = build(factory, arguments, code, entrypoint, is_given=factory == requested)
     try:
         network.load_state_dict(_unwrapped(state, network))
     except (RuntimeError, AttributeError) as error:

@@ -111,9 +111,9 @@ def _unpickled(file: Path) -> "Metadata":
     for name, tensor in _tensors(metadata).items():
         if sum(chunk.sizes.numel() for chunk in tensor.chunks) != tensor.size.numel():
             raise ValueError(f"it does not have all of {name}")
-    for place in metadata.storage_data.values():
-        if Path(place.relative_path).name != place.relative_path:
-            raise ValueError(f"{place.relative_path} is not beside it")
+    for storage in metadata.storage_data.values():
+        if Path(storage.relative_path).name != storage.relative_path:
+            raise ValueError(f"{storage.relative_path} is not beside it")
     return metadata
 
 
@@ -128,18 +128,18 @@ def _tensors(metadata: "Metadata") -> dict[str, Any]:
     }
 
 
-def _part(wanted: set[str], saved: set[str]) -> str:
+def _part(names: set[str], saved: set[str]) -> str:
     """Returns what is before the network's names in the checkpoint; empty for the whole of it."""
-    one = min(wanted, default="")
-    before = [name.removesuffix(one) for name in saved if f".{name}".endswith(f".{one}")]
-    parts = [part for part in before if all(part + name in saved for name in wanted)]
+    first = min(names, default="")
+    before = [name.removesuffix(first) for name in saved if f".{name}".endswith(f".{first}")]
+    parts = [part for part in before if all(part + name in saved for name in names)]
     model = [part for part in parts if f".{part}".endswith(".model.")]
     for candidates in (parts, model):
         if len(candidates) == 1:
             return candidates[0]
     if parts:
         raise ValueError(f"it holds several such networks, below {', '.join(sorted(parts))}")
-    lacking = [{part + name for name in wanted} - saved for part in before or [""]]
+    lacking = [{part + name for name in names} - saved for part in before or [""]]
     missing = min(map(min, lacking))
     raise ValueError(f"it has no {missing}; it holds {', '.join(sorted(saved)[:5]) or 'nothing'}")
 

@@ -38,10 +38,10 @@ def load_saved_model(directory: Path) -> TrainedModel:
             f"returns {', '.join(outputs) or 'nothing'}; a model to evaluate takes one tensor and "
             "returns one"
         )
-    ((name, taken),) = inputs.items()
+    ((name, spec),) = inputs.items()
 
     def call(tensor: Any) -> Any:
-        return next(iter(signature(**{name: tf.cast(tensor, taken.dtype)}).values()))
+        return next(iter(signature(**{name: tf.cast(tensor, spec.dtype)}).values()))
 
     return _as_trained(loaded, call, signature.variables)
 
@@ -58,9 +58,9 @@ def load_keras(file: Path) -> TrainedModel:
         except Exception as error:
             cause = _CAUSE.split(str(error))[-1].strip() or first_line(error)
             # What follows the first sentence is how to run the file's code, which is not done here.
-            said = cause.splitlines()[0].partition(". ")[0]
+            sentence = cause.splitlines()[0].partition(". ")[0]
             raise ValueError(
-                f"{said}; a SavedModel, as model.export writes it, needs no code"
+                f"{sentence}; a SavedModel, as model.export writes it, needs no code"
             ) from None
 
     model = read(file, "a Keras model that loads without the training code", load)

@@ -118,11 +118,11 @@ class Observer:
         Raises:
             TypeError: A metric is no number, a tag is no text, or ``words`` are no list of texts.
         """
-        found = Findings(
+        findings = Findings(
             values.numbers(metrics or {}), values.texts(tags or {}), values.lines(words)
         )
         with suppress(OSError):  # a full disk
-            self.recorder(found)
+            self.recorder(findings)
 
     recorder: Callable[[Findings], None] = staticmethod(lambda findings: None)
     """What keeps and tells that; set by ``Observers``."""
@@ -180,8 +180,8 @@ class Observers:
         self._observers = list(observers)
         self._one_at_a_time = threading.Lock()
         self._ended_by: JobFailed | None = None
-        for each in self._observers:
-            each.recorder = recorder
+        for observer in self._observers:
+            observer.recorder = recorder
         self._set_out()
 
     def _set_out(self) -> None:
@@ -192,9 +192,9 @@ class Observers:
 
     def prepare(self, manifest: dict[str, Any]) -> None:
         """Has the manifest of a job changed that is about to be made."""
-        for each in self._that_override("prepare"):
+        for observer in self._that_override("prepare"):
             changed = copy.deepcopy(manifest)  # one that fails halfway has changed nothing
-            if self._call(each, each.prepare, changed):
+            if self._call(observer, observer.prepare, changed):
                 manifest.clear()
                 manifest.update(changed)
 
@@ -202,73 +202,77 @@ class Observers:
         """Passes on what a replica has printed, as far as it is for persons."""
         if self._show:
             shown = [self._shown(replica, line) for line in text.split("\n")]
-            if not (kept := [line for line in shown if line is not None]):
+            if not (remaining := [line for line in shown if line is not None]):
                 return
-            text = "\n".join(kept)
-        for each in self._read:
-            self._call(each, each.lines, replica, text)
+            text = "\n".join(remaining)
+        for observer in self._read:
+            self._call(observer, observer.lines, replica, text)
 
     def _shown(self, replica: str, line: str | None) -> str | None:
-        for each in self._show:
+        for observer in self._show:
             if line is None:
                 return None
             try:
-                line = each.shown(replica, line)
+                line = observer.shown(replica, line)
             except Cancelled:
                 raise
             except Exception as error:
-                self._leave_out(each, error)
+                self._leave_out(observer, error)
         return line
 
     def rewritten(self, replica: str, text: str) -> None:
         """Passes on what a line has become that has no end yet."""
-        for each in self._reread:
-            self._call(each, each.rewritten, replica, text)
+        for observer in self._reread:
+            self._call(observer, observer.rewritten, replica, text)
 
     def state(self, sentence: str) -> None:
         """Passes on a sentence about the state of the job."""
-        for each in self._that_override("state"):
-            self._call(each, each.state, sentence)
+        for observer in self._that_override("state"):
+            self._call(observer, observer.state, sentence)
 
     def tick(self, job: Job) -> None:
         """Has all look at the job; raises what ends it."""
-        for each in self._that_override("tick"):
+        for observer in self._that_override("tick"):
             try:
-                each.tick(job)
+                observer.tick(job)
             except JobFailed as error:
                 if not job.has_ended or isinstance(error, Cancelled):
                     self._ended_by = error
                     raise
             except Exception as error:
-                self._leave_out(each, error)
+                self._leave_out(observer, error)
 
     def explained(self, failure: JobFailed) -> JobFailed:
         """Returns why the job has failed, as who knows best says it."""
         if failure is self._ended_by:
             return failure  # whoever has ended it knows
-        for each in self._that_override("explained"):
+        for observer in self._that_override("explained"):
             try:
-                known = each.explained(failure)
-                failure = known if isinstance(known, JobFailed) else failure
+                explanation = observer.explained(failure)
+                failure = explanation if isinstance(explanation, JobFailed) else failure
             except Cancelled:
                 raise
             except Exception as error:
-                self._leave_out(each, error)
+                self._leave_out(observer, error)
         return failure
 
     def end(self, failure: BaseException | None) -> None:
         """Tells all that the training is over."""
-        for each in self._that_override("end"):
-            self._call(each, each.end, failure)
+        for observer in self._that_override("end"):
+            self._call(observer, observer.end, failure)
 
     def _that_override(self, method: str) -> list[Observer]:
-        whole = getattr(Observer, method)
-        return [each for each in self._observers if getattr(type(each), method) is not whole]
+        original = getattr(Observer, method)
+        return [
+            observer
+            for observer in self._observers
+            if getattr(type(observer), method) is not original
+        ]
 
-    def _call(self, observer: Observer, method: Callable[..., None], *given: object) -> bool:
+    def _call(self, observer: Observer, method: Callable[..., None], *arguments: object) -> bool:
         """Calls an observer; tells whether it could."""
         try:
-            method(*given)
+            method(*arguments)
         except Cancelled:  # by a signal, which may come at any moment
             raise
         except Exception as error:

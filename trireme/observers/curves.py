@@ -43,8 +43,8 @@ class _Allowance:
 
     def takes(self, now: float) -> bool:
         """Takes one more, if it may come."""
-        left = self._left + (now - self._at) * self._rate
-        self._left, self._at = min(self._burst, left), now
+        available = self._left + (now - self._at) * self._rate
+        self._left, self._at = min(self._burst, available), now
         if self._left < 1:
             return False
         self._left -= 1

@@ -50,15 +50,15 @@ class Unchanged(Observer):
 
 def _state(folder: Path) -> _State:
     """Returns size and time of each file, by its path; empty where there are too many."""
-    found: _State = {}
-    whole = folder.resolve()  # which is a link into the cache
-    for file in whole.rglob("*"):
+    states: _State = {}
+    resolved = folder.resolve()  # which is a link into the cache
+    for file in resolved.rglob("*"):
         try:
             now = file.stat()
         except OSError:  # it has gone just now, or is a broken link
             continue
         if not S_ISDIR(now.st_mode):
-            found[str(file.relative_to(whole))] = now.st_size, now.st_mtime_ns
-        if len(found) > MOST:
+            states[str(file.relative_to(resolved))] = now.st_size, now.st_mtime_ns
+        if len(states) > MOST:
             return {}
-    return found
+    return states

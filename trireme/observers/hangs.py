@@ -60,10 +60,10 @@ def sentence(silence: float) -> str:
 
 def answer(manifest: Mapping[str, Any]) -> str:
     """Returns what to do when a job hangs, one of ``ANSWERS``."""
-    said = ((manifest.get("metadata") or {}).get("annotations") or {}).get(ON_HANG, "report")
-    if said not in ANSWERS:
-        raise InputError(f"annotation {ON_HANG} {said!r}: must be one of {', '.join(ANSWERS)}")
-    return str(said)
+    choice = ((manifest.get("metadata") or {}).get("annotations") or {}).get(ON_HANG, "report")
+    if choice not in ANSWERS:
+        raise InputError(f"annotation {ON_HANG} {choice!r}: must be one of {', '.join(ANSWERS)}")
+    return str(choice)
 
 
 class _Seen(NamedTuple):
@@ -113,17 +113,17 @@ class Hangs(Observer):
             return
         question, self._question = self._question, None
         try:
-            seen = question.answer()
+            observed = question.answer()
         except TriremeError as error:
             self._is_blind = True
             self.record(words=[f"whether the job hangs cannot be told: {error}"])
             return
-        if seen.activity.works:
+        if observed.activity.works:
             self._rhythm.worked(now)
             self._idle_since = None
         elif self._is_last:
             self._told = True
-            self._tell(job, sentence(silence), seen)
+            self._tell(job, sentence(silence), observed)
         elif self._idle_since is None:
             self._idle_since = now  # it may load something just now
 
@@ -132,20 +132,20 @@ class Hangs(Observer):
         self._rhythm = Rhythm(time.monotonic())
         self._told, self._question, self._idle_since = False, None, None
 
-    def _tell(self, job: Job, said: str, seen: _Seen) -> None:
-        for name, lines in seen.stacks.items():
-            job.show(name, [f"(it hangs: {said})", *lines])
-        self.record(tags={"hang": said})
+    def _tell(self, job: Job, reason: str, observed: _Seen) -> None:
+        for name, lines in observed.stacks.items():
+            job.show(name, [f"(it hangs: {reason})", *lines])
+        self.record(tags={"hang": reason})
         does = answer(job.manifest)
         if does == "report":
             return
-        found = ((name, lines) for name, lines in seen.stacks.items() if lines)
-        name, lines = next(found, ("", []))
+        stacks = ((name, lines) for name, lines in observed.stacks.items() if lines)
+        name, lines = next(stacks, ("", []))
         detail = "\n".join(f"[{name}] {line}" for line in lines[-SHOWN:])
-        words = f"the job hangs: {said}"
+        words = f"the job hangs: {reason}"
         if does == "fail":
             raise JobFailed(words, detail)
-        if seen.activity.saved > job.began:  # only progress gives it more of them
+        if observed.activity.saved > job.began:  # only progress gives it more of them
             self._restarts = 0
         if self._restarts == RESTARTS:
             again = f", after {RESTARTS} restarts without a new checkpoint"

@@ -34,7 +34,7 @@ def incidents(failed: Iterable[FailedAttempt]) -> int:
     """Counts what went wrong: replicas that fail together, or of another's failure, once."""
     count, first, last = 0, 0.0, 0.0
     names: set[str] = set()  # each fails once of one incident
-    for attempt in sorted(failed, key=lambda each: each.ended):
+    for attempt in sorted(failed, key=lambda attempt: attempt.ended):
         belongs = attempt.replica not in names and (
             attempt.ended <= last + EPISODE
             # Some notice only after minutes that another one has gone.
@@ -55,18 +55,20 @@ def after(retries: int) -> str:
 
 def allowed(manifest: Mapping[str, Any]) -> int | None:
     """Returns how many incidents a job survives; ``None`` where its operator alone counts."""
-    said = ((manifest.get("metadata") or {}).get("annotations") or {}).get(RETRIES)
-    if said is None:
+    text = ((manifest.get("metadata") or {}).get("annotations") or {}).get(RETRIES)
+    if text is None:
         return None
-    if not (str(said).isascii() and str(said).isdigit()):
-        raise InputError(f"annotation {RETRIES} {said!r}: must be a number of retries")
-    return int(said)
+    if not (str(text).isascii() and str(text).isdigit()):
+        raise InputError(f"annotation {RETRIES} {text!r}: must be a number of retries")
+    return int(text)
 
 
 def to_annotation(failed: Iterable[FailedAttempt]) -> str:
     """Returns attempts as ``SEEN`` holds them."""
-    newest = sorted(failed, key=lambda each: each.ended)[-KEPT:]
-    rows = [[each.replica, each.began, each.ended, each.lost_peer()] for each in newest]
+    newest = sorted(failed, key=lambda attempt: attempt.ended)[-KEPT:]
+    rows = [
+        [attempt.replica, attempt.began, attempt.ended, attempt.lost_peer()] for attempt in newest
+    ]
     return json.dumps(rows, separators=(",", ":"))
 
 

@@ -55,14 +55,14 @@ class Course:
 
     def read(self, line: str, at: float) -> bool:
         """Takes in a line, printed at some point of time; returns whether it tells progress."""
-        said = position(line)
-        if said is None or self._is_late(said):
+        line_position = position(line)
+        if line_position is None or self._is_late(line_position):
             return False
-        if said.epoch is not None:
-            self._take_epoch(said)
-        if said.total and not self._takes_steps(said, at):
+        if line_position.epoch is not None:
+            self._take_epoch(line_position)
+        if line_position.total and not self._takes_steps(line_position, at):
             return False
-        self._measure(said, at)
+        self._measure(line_position, at)
         return True
 
     def progress(self, *, has_ended: bool = False, has_finished: bool = False) -> Progress | None:
@@ -86,59 +86,72 @@ class Course:
             return None
         if self._speed:
             words.append(_speed(self._speed, self._unit))
-        left = None if share is None or share == 1 or has_ended else self._left
-        if left is not None:
-            words.append(f"{clock(left + 0.5)} left")
-        return Progress(share, ", ".join(words), left)
+        seconds_left = None if share is None or share == 1 or has_ended else self._left
+        if seconds_left is not None:
+            words.append(f"{clock(seconds_left + 0.5)} left")
+        return Progress(share, ", ".join(words), seconds_left)
 
-    def _is_late(self, said: Position) -> bool:
+    def _is_late(self, line_position: Position) -> bool:
         """Tells whether a line is of another process of the replica, which is not as far."""
-        if self._epoch is None or said.epoch is None or said.is_aside or said.epoch >= self._epoch:
+        if (
+            self._epoch is None
+            or line_position.epoch is None
+            or line_position.is_aside
+            or line_position.epoch >= self._epoch
+        ):
             return False
-        return said.done > said.total / 2
+        return line_position.done > line_position.total / 2
 
-    def _take_epoch(self, said: Position) -> None:
-        if said.is_aside:
-            self._aside = said.epoch
+    def _take_epoch(self, line_position: Position) -> None:
+        if line_position.is_aside:
+            self._aside = line_position.epoch
             return
         bar = self._bar
-        if self._epoch is not None and said.epoch is not None and said.epoch < self._epoch:
+        if (
+            self._epoch is not None
+            and line_position.epoch is not None
+            and line_position.epoch < self._epoch
+        ):
             self.__init__()  # type: ignore[misc]  # another training, or this one once more
-        elif self._epoch is None and bar and bar.share == 1 and not said.is_over:
+        elif self._epoch is None and bar and bar.share == 1 and not line_position.is_over:
             self._bar = None  # it came before training
-        elif said.epoch != self._epoch and bar:
+        elif line_position.epoch != self._epoch and bar:
             self._before = bar.done
             # Where it is over with the epoch, and not with the last one, it has been the epoch's.
-            self._is_of_epoch |= bar.share == 1 and said.epoch != said.epochs
-            if self._is_of_epoch and not said.is_over:
+            self._is_of_epoch |= bar.share == 1 and line_position.epoch != line_position.epochs
+            if self._is_of_epoch and not line_position.is_over:
                 bar.done = 0.0
                 self._samples.clear()
-        self._begins_at = 0 if said.epoch == 0 else self._begins_at
-        self._epoch, self._epochs = said.epoch, said.epochs or self._epochs
-        self._is_over = said.is_over
+        self._begins_at = 0 if line_position.epoch == 0 else self._begins_at
+        self._epoch, self._epochs = line_position.epoch, line_position.epochs or self._epochs
+        self._is_over = line_position.is_over
 
-    def _takes_steps(self, said: Position, at: float) -> bool:
+    def _takes_steps(self, line_position: Position, at: float) -> bool:
         """Takes in the steps of a line; returns whether they are the training's."""
         bar = self._bar
-        if bar is None or (said.total != bar.total and said.is_training):
-            bar = self._begin(_Bar(said.total, said.done, at))
-        elif said.total != bar.total:
+        if bar is None or (line_position.total != bar.total and line_position.is_training):
+            bar = self._begin(_Bar(line_position.total, line_position.done, at))
+        elif line_position.total != bar.total:
             other = self._other
-            if other is None or other.total != said.total or said.done < other.done:
-                other = _Bar(said.total, said.done, at)
+            if (
+                other is None
+                or other.total != line_position.total
+                or line_position.done < other.done
+            ):
+                other = _Bar(line_position.total, line_position.done, at)
             self._other = other
             # What comes before training ends for good, and is shorter than that.
             is_longer = at - other.began > bar.last - bar.began
             if self._epoch is not None or bar.done < bar.total or not is_longer:
                 return False
             bar = self._begin(other)
-        elif said.done < bar.done and not self._begins_again(said, at):
+        elif line_position.done < bar.done and not self._begins_again(line_position, at):
             return False
-        if said.epoch is not None and not said.is_aside:
+        if line_position.epoch is not None and not line_position.is_aside:
             self._is_of_epoch = True
-        if 0 < self._before < said.done:
+        if 0 < self._before < line_position.done:
             self._is_of_epoch = False  # it goes on from one epoch to the next
-        bar.done, bar.last = said.done, at
+        bar.done, bar.last = line_position.done, at
         return True
 
     def _begin(self, bar: _Bar) -> _Bar:
@@ -148,10 +161,10 @@ class Course:
         self._samples.clear()
         return bar
 
-    def _begins_again(self, said: Position, at: float) -> bool:
+    def _begins_again(self, line_position: Position, at: float) -> bool:
         """Takes in that there are fewer steps than before; returns whether it is a new epoch."""
         assert self._bar
-        if said.done > self._bar.done / 2:
+        if line_position.done > self._bar.done / 2:
             return False  # of another process of the replica, which is not as far
         if self._is_over and self._epoch is not None:
             self._epoch, self._is_over = self._epoch + 1, False
@@ -172,12 +185,16 @@ class Course:
         done = self._epoch - self._begins_at + (1.0 if self._is_over else within)
         return max(0.0, min(1.0, done / epochs))
 
-    def _measure(self, said: Position, at: float) -> None:
+    def _measure(self, line_position: Position, at: float) -> None:
         """Measures speed and the time that is left."""
         self._began = at if self._began is None else self._began
         is_burst = at < self._began + BURST
-        unit, count = (said.unit, said.done) if said.total else ("epoch", said.epoch or 0.0)
-        if said.total or not self._bar:
+        unit, count = (
+            (line_position.unit, line_position.done)
+            if line_position.total
+            else ("epoch", line_position.epoch or 0.0)
+        )
+        if line_position.total or not self._bar:
             falls = bool(self._samples) and count < self._samples[-1][1]
             if is_burst or falls or unit != self._unit:
                 self._samples.clear()
@@ -222,8 +239,8 @@ class Meter(Observer):
         if replica != self._leader:
             return
         now = time.monotonic()
-        told = [self._course.read(line, now) for line in _telling(text)]
-        if not any(told) or now < self._at + EVERY:
+        tells = [self._course.read(line, now) for line in _telling(text)]
+        if not any(tells) or now < self._at + EVERY:
             return
         self._at = now
         self._pass_on(self._course.progress())
@@ -245,19 +262,19 @@ class Meter(Observer):
 
 def _telling(text: str) -> list[str]:
     """Returns which lines may tell progress: of very many that come together, the last ones."""
-    found: list[str] = []
+    chosen: list[str] = []
     end, places = len(text), {hint: text.rfind(hint) for hint in _HINTS}
     for _ in range(LOOKED):
         places = {hint: at if at < end else text.rfind(hint, 0, end) for hint, at in places.items()}
-        if (at := max(places.values())) < 0 or len(found) == READ:
+        if (at := max(places.values())) < 0 or len(chosen) == READ:
             break
         start = text.rfind("\n", 0, at) + 1
         after = text.find("\n", at)
         line = text[start : len(text) if after < 0 else after]
         if telling(line):
-            found.append(line)
+            chosen.append(line)
         end = max(0, start - 1)
-    return found[::-1]
+    return chosen[::-1]
 
 
 def _percent(share: float) -> int:

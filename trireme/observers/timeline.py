@@ -93,7 +93,7 @@ class Life:
 
 
 def spans(
-    asked: float,
+    created: float,
     attempts: Sequence[Attempt],
     *,
     placed: float | None = None,
@@ -102,23 +102,23 @@ def spans(
     """Returns what a replica spent its time with.
 
     Args:
-        asked: When its job was made.
+        created: When its job was made.
         placed: When it got its place, where it can wait for one; None while it waits.
         goes_on: Whether another attempt is to come when none runs.
     """
     first = attempts[0].began if attempts else None
     placed = first if placed is None else placed
-    found = [Span(QUEUED, asked, placed)]
+    result = [Span(QUEUED, created, placed)]
     if placed is not None:
-        found.append(Span(STARTING, max(placed, asked), first))
+        result.append(Span(STARTING, max(placed, created), first))
     for number, attempt in enumerate(attempts):
-        found.append(Span(RUNNING, *attempt))
+        result.append(Span(RUNNING, *attempt))
         following = attempts[number + 1].began if number + 1 < len(attempts) else None
         if attempt.ended is not None and (following is not None or goes_on):
-            found.append(Span(RESTARTING, attempt.ended, following))
+            result.append(Span(RESTARTING, attempt.ended, following))
     if not goes_on and first is None:
-        found = []  # when it stopped waiting nobody has seen
-    return [span for span in found if span.ended is None or span.ended > span.began]
+        result = []  # when it stopped waiting nobody has seen
+    return [span for span in result if span.ended is None or span.ended > span.began]
 
 
 def by_number(name: str) -> tuple[str, int]:
@@ -166,7 +166,7 @@ def read(file: Path) -> dict[str, Life]:
         if file.stat().st_size > SIZE_LIMIT:
             return {}
         replicas = json.loads(file.read_text(encoding="utf-8"))["replicas"]
-        return {str(name): _life(found) for name, found in replicas.items()}
+        return {str(name): _life(record) for name, record in replicas.items()}
     except (OSError, *UNREADABLE):
         return {}
 
@@ -177,7 +177,7 @@ def _after(before: Life | None, life: Life | None) -> Life:
     if before is None:
         return now
     began = now.spans[0].began if now.spans else math.inf
-    earlier = [each for each in before.spans if each.ended is not None and each.ended <= began]
+    earlier = [span for span in before.spans if span.ended is not None and span.ended <= began]
     first = Life(earlier)
     parts = [(first.ran, before.cpu and before.cpu * first.ran), (now.ran, now.cpu_seconds)]
     worked = [seconds for ran, seconds in parts if ran]
@@ -192,41 +192,41 @@ def _after(before: Life | None, life: Life | None) -> Life:
 
 
 def _object(life: Life) -> dict[str, Any]:
-    kept = life.spans
-    if len(kept) > SPANS:
-        kept = [kept[0], *kept[1 - SPANS :]]
-    left_out = life.left_out + len(life.spans) - len(kept)
+    shown = life.spans
+    if len(shown) > SPANS:
+        shown = [shown[0], *shown[1 - SPANS :]]
+    left_out = life.left_out + len(life.spans) - len(shown)
     used = {"cpu_seconds": life.cpu_seconds, "peak_memory_bytes": life.peak_memory}
     return {
-        "spans": [_span_object(span) for span in kept],
+        "spans": [_span_object(span) for span in shown],
         **({"left_out": left_out} if left_out else {}),
         **{name: value for name, value in used.items() if value is not None},
     }
 
 
 def _span_object(span: Span) -> dict[str, Any]:
-    found: dict[str, Any] = {"state": span.state, "from": round(span.began, 3)}
+    record: dict[str, Any] = {"state": span.state, "from": round(span.began, 3)}
     if span.ended is not None:
-        found["to"] = round(span.ended, 3)
+        record["to"] = round(span.ended, 3)
     if span.failed:
-        found["failed"] = span.failed[:WORDS]
-    return found
+        record["failed"] = span.failed[:WORDS]
+    return record
 
 
-def _life(found: Mapping[str, Any]) -> Life:
+def _life(record: Mapping[str, Any]) -> Life:
     return Life(
-        [_span(each) for each in found["spans"][:SPANS]],
-        int(found.get("left_out", 0)),
-        _number(found.get("cpu_seconds")),
-        _number(found.get("peak_memory_bytes")),
+        [_span(span) for span in record["spans"][:SPANS]],
+        int(record.get("left_out", 0)),
+        _number(record.get("cpu_seconds")),
+        _number(record.get("peak_memory_bytes")),
     )
 
 
-def _span(found: Mapping[str, Any]) -> Span:
-    began, ended = _number(found["from"]), _number(found.get("to"))
-    if found["state"] not in STATES or began is None or (ended is not None and ended < began):
-        raise ValueError(found)
-    return Span(found["state"], began, ended, str(found.get("failed", ""))[:WORDS])
+def _span(record: Mapping[str, Any]) -> Span:
+    began, ended = _number(record["from"]), _number(record.get("to"))
+    if record["state"] not in STATES or began is None or (ended is not None and ended < began):
+        raise ValueError(record)
+    return Span(record["state"], began, ended, str(record.get("failed", ""))[:WORDS])
 
 
 def _number(value: Any) -> float | None:

@@ -14,7 +14,7 @@ SOON = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 
 
 def check(
-    wanted: list[str], code: Path | None, framework: str, secret: str, git: Mapping[str, str]
+    required: list[str], code: Path | None, framework: str, secret: str, git: Mapping[str, str]
 ) -> None:
     """Refuses what cannot be installed here, as far as no package's code is run to know that.
 
@@ -24,17 +24,17 @@ def check(
         code: Where the code is; None where it is not here, and no file of it is wanted.
     """
     if code:
-        requirements.check_files(wanted, code)
-        requirements.check_names(wanted, code)
-    there = present.packages(framework)
-    uv = Uv(code or Path.cwd(), secret, there, git, wanted, builds=False)
+        requirements.check_files(required, code)
+        requirements.check_names(required, code)
+    installed = present.packages(framework)
+    uv = Uv(code or Path.cwd(), secret, installed, git, required, builds=False)
     try:
-        resolved(wanted, framework, there, uv)
+        resolved(required, framework, installed, uv)
     except NotKnown as error:
         say(f"note: {error}")
 
 
-def check_for_pods(wanted: list[str], code: Path | None, framework: str) -> None:
+def check_for_pods(required: list[str], code: Path | None, framework: str) -> None:
     """Refuses what pods cannot install, for the Python and beside the packages of their images.
 
     Nothing is said where this machine cannot tell: without uv, the images' lists, the index, or
@@ -47,13 +47,13 @@ def check_for_pods(wanted: list[str], code: Path | None, framework: str) -> None
         Unsatisfiable: So says the index that this machine asks; pods may have another one.
     """
     if code:
-        requirements.check_files(wanted, code, present.IMAGES_PYTHON)
-        requirements.check_names(wanted, code)
-    there = present.of_image(framework)
+        requirements.check_files(required, code, present.IMAGES_PYTHON)
+        requirements.check_names(required, code)
+    installed = present.of_image(framework)
     try:
-        if there:
-            uv = Uv(code or Path.cwd(), "", there, SOON, wanted, builds=False)
-            resolved(wanted, framework, there, uv)
+        if installed:
+            uv = Uv(code or Path.cwd(), "", installed, SOON, required, builds=False)
+            resolved(required, framework, installed, uv)
     except Unsatisfiable:
         raise
     except NotKnown as error:

@@ -57,7 +57,7 @@ _START = re.compile(rb"\A#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*
 
 
 def install(
-    wanted: Sequence[str],
+    required: Sequence[str],
     code: Path,
     workspace: Path,
     *,
@@ -69,7 +69,7 @@ def install(
     """Installs packages for all steps of a run, if it requires any.
 
     Args:
-        wanted: Requirements, and files of the repository that list them.
+        required: Requirements, and files of the repository that list them.
         code: The directory that files are relative to.
         framework: Whose package the others have to get along with.
         secret: The Secret with the index, see ``uv.KEYS``; empty for none.
@@ -78,22 +78,24 @@ def install(
     """
     link = link_of(workspace)
     link.unlink(missing_ok=True)
-    if not wanted:
+    if not required:
         if (code / "requirements.txt").is_file():
             option = """-p requirements='["requirements.txt"]'"""
             say(f"the repository has a requirements.txt, which is used only with {option}")
             before = journal.summary_of(workspace, "checkout")
             journal.summarize(", ".join(filter(None, [before, "its requirements.txt not used"])))
         return
-    requirements.check(list(wanted))
-    requirements.check_files(wanted, code)
-    requirements.check_names(wanted, code)
-    there = present.packages(framework)
-    uv = Uv(code, secret, there, git, wanted)
-    given = os.environ.get(AGAIN)
+    requirements.check(list(required))
+    requirements.check_files(required, code)
+    requirements.check_names(required, code)
+    installed = present.packages(framework)
+    uv = Uv(code, secret, installed, git, required)
+    recorded = os.environ.get(AGAIN)
     try:
-        lock, options = _lock_of(given) if given else resolved(list(wanted), framework, there, uv)
-        if any(map(_is_of_the_code, _entries(lock))) and not given:
+        lock, options = (
+            _lock_of(recorded) if recorded else resolved(list(required), framework, installed, uv)
+        )
+        if any(map(_is_of_the_code, _entries(lock))) and not recorded:
             lock = lock.replace("\n", f", with commit {commit}\n", 1)
         folder = _built(lock, options, workspace / "packages.built" if in_a_pod() else _cache(), uv)
     except NotBuilt as error:
@@ -102,7 +104,7 @@ def install(
         journal.log_artifact(output)
         raise
     link.symlink_to(folder)
-    _record(lock, folder.name, there, workspace)
+    _record(lock, folder.name, installed, workspace)
 
 
 def of_model(files: Path) -> str:
@@ -115,8 +117,8 @@ def of_model(files: Path) -> str:
         return ""
     lock, options = _read(str(file))
     loaded = Model.load(str(files)).flavors.get("python_function", {})
-    place = loaded.get("code") or ""  # a folder in the code, of a model with a loader
-    code = files / Path(place).parts[0] if place else None
+    folder = loaded.get("code") or ""  # a folder in the code, of a model with a loader
+    code = files / Path(folder).parts[0] if folder else None
     if not code:
         entries = _entries(lock)
         for entry in filter(_is_of_the_code, entries):
@@ -145,79 +147,85 @@ def _built(lock: str, options: list[str], cache: Path, uv: Uv) -> Path:
     return folder
 
 
-def resolved(wanted: list[str], framework: str, there: Present, uv: Uv) -> tuple[str, list[str]]:
+def resolved(
+    required: list[str], framework: str, installed: Present, uv: Uv
+) -> tuple[str, list[str]]:
     """Returns the lock of what is to be installed, and the options that say from where."""
     with tempfile.TemporaryDirectory(prefix="trireme-") as temporary:
         folder = Path(temporary)
-        wheels, held, named, found = (
+        wheels, constraints, named, compiled = (
             folder / name for name in ("wheels", "held.txt", "named.txt", "found.txt")
         )
         root = present.root(framework)
-        lines = requirements.packages(wanted)
-        named.write_text("\n".join([*lines, root if there.version(root) else ""]))
-        held.write_text("\n".join(there.held))
-        files, parts = _sources(requirements.lists(wanted), folder, uv)
+        lines = requirements.packages(required)
+        named.write_text("\n".join([*lines, root if installed.version(root) else ""]))
+        constraints.write_text("\n".join(installed.held))
+        files, parts = _sources(requirements.lists(required), folder, uv)
         sources = [str(named), *files]
         parts += [] if uv.builds else ["--no-build"]
-        own = [f"--no-sources-package={pin.partition('==')[0]}" for pin in there.held]
-        kept = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
+        no_sources = [f"--no-sources-package={pin.partition('==')[0]}" for pin in installed.held]
+        emit_options = ("--emit-index-url", "--emit-find-links", "--emit-build-options")
 
         def resolve(with_wheels: Present) -> None:
             shutil.rmtree(wheels, ignore_errors=True)
             wheels.mkdir()
             with_wheels.write_wheels(wheels)
-            found.write_text("\n".join(sorted(there)))  # which uv prefers
+            compiled.write_text("\n".join(sorted(installed)))  # which uv prefers
             uv(
-                *("pip", "compile", *sources, *uv.logins, *parts, *kept, *own),
-                *("--constraint", str(held)),
-                *("--find-links", str(wheels), "--output-file", str(found)),
+                *("pip", "compile", *sources, *uv.logins, *parts, *emit_options, *no_sources),
+                *("--constraint", str(constraints)),
+                *("--find-links", str(wheels), "--output-file", str(compiled)),
                 *("--generate-hashes", "--no-annotate", "--no-header", *with_wheels.options),
             )
 
         try:
-            resolve(there)
+            resolve(installed)
         except NotBuilt:  # its builder is there in another image only
-            resolve(there.without_index())
-        entries = _entries(found.read_text())
+            resolve(installed.without_index())
+        entries = _entries(compiled.read_text())
         named_by = [uv.code / source for source in sources if source.endswith((".txt", ".in"))]
         without_index = any(_NO_INDEX.search(file.read_text()) for file in named_by)
         hashes = {pin: some for file in named_by for pin, some in _hashes(file).items()}
-    known = {str(wheels), *map(_shown, uv.urls)}
+    locations = {str(wheels), *map(_shown, uv.urls)}
     options = ["--no-index"] if without_index else []  # of which uv writes nothing
-    options += [one for one in entries if one.startswith("--")]
-    options = [one for one in options if _shown(one).split()[-1] not in known]
-    pins = [one for one in entries if not one.startswith("--") and _pin(one) not in there]
-    pins = [re.sub(r"^-e +", "", one) for one in pins]  # the code of this run is not another's
-    for one in pins:
-        requirements.refuse_credentials(one)
-    pins = [_with_hashes(one, hashes.get(_same(_pin(one)))) for one in pins]
-    for one in pins:
-        if "file://" in one and "--hash" not in one:
+    options += [entry for entry in entries if entry.startswith("--")]
+    options = [option for option in options if _shown(option).split()[-1] not in locations]
+    pins = [
+        entry for entry in entries if not entry.startswith("--") and _pin(entry) not in installed
+    ]
+    pins = [re.sub(r"^-e +", "", pin) for pin in pins]  # the code of this run is not another's
+    for pin in pins:
+        requirements.refuse_credentials(pin)
+    pins = [_with_hashes(pin, hashes.get(_same(_pin(pin)))) for pin in pins]
+    for pin in pins:
+        if "file://" in pin and "--hash" not in pin:
             raise InputError(
-                f"requirements: {one!r} is a directory outside of the repository, whose contents "
+                f"requirements: {pin!r} is a directory outside of the repository, whose contents "
                 "nothing would record; give a wheel of it, or a path in the repository"
             )
-    return f"# {_PLATFORM}\n" + "".join(f"{one}\n" for one in pins), options
+    return f"# {_PLATFORM}\n" + "".join(f"{pin}\n" for pin in pins), options
 
 
 def _sources(lists: list[OfTheCode], folder: Path, uv: Uv) -> tuple[list[str], list[str]]:
     """Returns files that uv resolves, of a uv.lock what it holds, and what is meant of them."""
     files, parts = [], []
-    for number, meant in enumerate(lists):
-        extras = [f"--extra={extra}" for extra in meant.extras]
-        if meant.path.endswith("uv.lock"):
+    for number, reference in enumerate(lists):
+        extras = [f"--extra={extra}" for extra in reference.extras]
+        if reference.path.endswith("uv.lock"):
             exported = str(folder / f"exported-{number}.txt")
-            of_lock = [f"--only-group={meant.group}"] if meant.group else ["--no-dev", *extras]
+            of_lock = (
+                [f"--only-group={reference.group}"] if reference.group else ["--no-dev", *extras]
+            )
             uv(
                 *("export", "--frozen", *of_lock, "--no-emit-project", "--no-annotate"),
                 *("--no-header", "--output-file", exported),
-                *("--project", str(Path(meant.path).parent)),
+                *("--project", str(Path(reference.path).parent)),
             )
             files.append(exported)
-        elif meant.group:
-            parts.append(f"--group={meant.path}:{meant.group}")
+        elif reference.group:
+            parts.append(f"--group={reference.path}:{reference.group}")
         else:
-            files.append(meant.path)
+            files.append(reference.path)
             parts += extras
     return list(dict.fromkeys(files)), parts
 
@@ -235,21 +243,25 @@ def _pin(entry: str) -> str:
 
 def _hashes(file: Path) -> dict[str, list[str]]:
     """Returns the hashes that a requirements file, and those that it names, want of packages."""
-    found: dict[str, list[str]] = {}
+    by_pin: dict[str, list[str]] = {}
     for line in requirements.lines(file):
         if hashes := _HASH.findall(line):
-            found.setdefault(_wanted(line.partition("--hash")[0]), []).extend(hashes)
-    return found
+            by_pin.setdefault(_pin_of_line(line.partition("--hash")[0]), []).extend(hashes)
+    return by_pin
 
 
-def _wanted(line: str) -> str:
+def _pin_of_line(line: str) -> str:
     """Returns the pin that a line of a requirements file stands for, as ``_same`` writes it."""
     try:
-        one = Requirement(line.strip())
+        requirement = Requirement(line.strip())
     except InvalidRequirement:
         return _same(_pin(line))
-    versions = [each.version for each in one.specifier if each.operator in ("==", "===")]
-    return _same(f"{canonicalize_name(one.name)}=={''.join(versions[:1])}")
+    versions = [
+        specifier.version
+        for specifier in requirement.specifier
+        if specifier.operator in ("==", "===")
+    ]
+    return _same(f"{canonicalize_name(requirement.name)}=={''.join(versions[:1])}")
 
 
 def _same(pin: str) -> str:
@@ -258,16 +270,16 @@ def _same(pin: str) -> str:
     return f"{name}=={canonicalize_version(version)}"
 
 
-def _with_hashes(entry: str, wanted: list[str] | None) -> str:
+def _with_hashes(entry: str, accepted: list[str] | None) -> str:
     """Returns a pin with those of its hashes that the repository wants, if it wants any."""
-    if wanted is None:
+    if accepted is None:
         return entry
-    kept = [one for one in _HASH.findall(entry) if one in wanted]
-    if not kept:
+    matching = [digest for digest in _HASH.findall(entry) if digest in accepted]
+    if not matching:
         raise InputError(
             f"requirements: {entry.split()[0]} has none of the hashes that the repository wants"
         )
-    return " \\\n    ".join([entry.split()[0], *(f"--hash={one}" for one in kept)])
+    return " \\\n    ".join([entry.split()[0], *(f"--hash={digest}" for digest in matching)])
 
 
 def _is_of_the_code(entry: str) -> bool:
@@ -318,7 +330,7 @@ def _lock_of(run_id: str) -> tuple[str, list[str]]:
 def _read(file: str) -> tuple[str, list[str]]:
     """Returns the lock and the options that a run has recorded."""
     text = Path(file).read_text()
-    options = [one for one in _entries(text) if one.startswith("--")]
+    options = [entry for entry in _entries(text) if entry.startswith("--")]
     lock = "".join(line for line in text.splitlines(True) if not line.startswith("--"))
     if not lock.startswith(f"# {_PLATFORM}"):
         raise InputError(
@@ -328,12 +340,12 @@ def _read(file: str) -> tuple[str, list[str]]:
     return lock, options
 
 
-def _record(lock: str, digest: str, there: Present, workspace: Path) -> None:
+def _record(lock: str, digest: str, installed: Present, workspace: Path) -> None:
     names = [_pin(entry) for entry in _entries(lock)]
     instead = [
-        f"{pin} ({there.version(pin.partition('==')[0])})"
+        f"{pin} ({installed.version(pin.partition('==')[0])})"
         for pin in names
-        if there.version(pin.partition("==")[0])
+        if installed.version(pin.partition("==")[0])
     ]
     if instead:
         say(f"for the run's programs, in place of what is there: {', '.join(instead)}")

@@ -61,29 +61,34 @@ def named(requirement: str) -> OfTheCode | None:
     Raises:
         InputError: It could not be there.
     """
-    found = _PARTS.fullmatch(requirement)
-    if not found or "://" in requirement:
+    match = _PARTS.fullmatch(requirement)
+    if not match or "://" in requirement:
         return None
-    path, extras, group = found.groups()
+    path, extras, group = match.groups()
     if not (path.endswith((*FILES, *ARCHIVES)) or path == "." or path.startswith("./")):
         return None
-    parts = [each.strip() for each in extras.split(",")] if extras is not None else []
-    one = OfTheCode(path, tuple(parts), group or "")
-    if why := _why_not(one, [*parts, *([] if group is None else [group])]):
+    parts = [part.strip() for part in extras.split(",")] if extras is not None else []
+    reference = OfTheCode(path, tuple(parts), group or "")
+    if why := _why_not(reference, [*parts, *([] if group is None else [group])]):
         raise InputError(f"requirements {requirement!r}: {why}; {ACCEPTED}")
-    return one
+    return reference
 
 
-def _why_not(one: OfTheCode, parts: list[str]) -> str:
-    path = PurePosixPath(one.path)
-    if path.is_absolute() or ".." in path.parts or "\0" in one.path or one.path.startswith("-"):
+def _why_not(reference: OfTheCode, parts: list[str]) -> str:
+    path = PurePosixPath(reference.path)
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or "\0" in reference.path
+        or reference.path.startswith("-")
+    ):
         return "must be the path of a file in the repository"
-    wanted = _NAMED.get(path.suffix)
-    if wanted and path.name != wanted:
-        return f"of {path.suffix} files only {wanted} is taken"
-    if parts and not (one.has_groups or one.is_package):
+    expected = _NAMED.get(path.suffix)
+    if expected and path.name != expected:
+        return f"of {path.suffix} files only {expected} is taken"
+    if parts and not (reference.has_groups or reference.is_package):
         return f"{path.suffix} files have neither extras nor groups"
-    if one.group and not one.has_groups:
+    if reference.group and not reference.has_groups:
         return "a group is one of a file"
     return "" if all(map(_is_name, parts)) else "what is named of it is no name"
 

@@ -66,13 +66,13 @@ class Present(dict[str, str]):
     def write_wheels(self, directory: Path) -> None:
         """Writes a wheel for each, for a resolver to choose, which leads to what is there."""
         # Whatever a resolver has to build finds its builder so, where that is there.
-        here = "".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib"))
+        site_folders = "".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib"))
         for pin, metadata in self.items():
             name, _, version = pin.partition("==")
             stem = f"{name.replace('-', '_')}-{version}"
             # Of this very platform: one of an index for more than that is not preferred to it.
             with zipfile.ZipFile(directory / f"{stem}-{self.tag}.whl", "w") as wheel:
-                wheel.writestr(f"{stem}.pth", here)
+                wheel.writestr(f"{stem}.pth", site_folders)
                 wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
                 wheel.writestr(f"{stem}.dist-info/WHEEL", f"{_WHEEL}{self.tag}\n")
                 wheel.writestr(f"{stem}.dist-info/RECORD", "")
@@ -103,12 +103,12 @@ def of_image(framework: str) -> OfImages:
     return _with_names(OfImages(_listed(_SOURCES, framework)))
 
 
-def _with_names(found: P) -> P:
+def _with_names(present: P) -> P:
     """Adds the names that programs have for what is there."""
     for build, name in _SAME.items():
-        if version := found.version(build):
-            found[f"{name}=={version}"] = _metadata(name, version)
-    return found
+        if version := present.version(build):
+            present[f"{name}=={version}"] = _metadata(name, version)
+    return present
 
 
 def root(framework: str) -> str:

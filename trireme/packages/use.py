@@ -23,12 +23,12 @@ def folder(workspace: Path) -> str:
 
 def use(workspace: Path) -> None:
     """Makes a run's packages importable here, after Trireme's own, and in processes from here."""
-    place = folder(workspace)
-    if place and _used != [place]:
-        site.addsitedir(place)
-        _used[:] = [place]
-        _prepend("PATH", f"{place}/bin")
-        _prepend("PYTHONPATH", place)
+    directory = folder(workspace)
+    if directory and _used != [directory]:
+        site.addsitedir(directory)
+        _used[:] = [directory]
+        _prepend("PATH", f"{directory}/bin")
+        _prepend("PYTHONPATH", directory)
 
 
 def used() -> list[str]:
@@ -39,6 +39,6 @@ def used() -> list[str]:
     return list(_used)
 
 
-def _prepend(variable: str, place: str) -> None:
+def _prepend(variable: str, path: str) -> None:
     rest = os.environ.get(variable)
-    os.environ[variable] = os.pathsep.join(filter(None, [place, rest]))
+    os.environ[variable] = os.pathsep.join(filter(None, [path, rest]))

@@ -96,20 +96,20 @@ class Uv:
         secret: str,
         present: Present,
         git: Mapping[str, str] = MappingProxyType({}),
-        wanted: Sequence[str] = (),
+        required: Sequence[str] = (),
         *,
         builds: bool = True,
     ) -> None:
         self.code, self._present, self.builds = code, present, builds
-        is_git = use_git(wanted, code)
-        self._kept = {*variables_in(wanted), *(_OF_GIT if is_git else ())}
-        given = secrets.read(secret, PURPOSE, KEYS)
-        if secret and not given:
+        is_git = use_git(required, code)
+        self._kept = {*variables_in(required), *(_OF_GIT if is_git else ())}
+        by_key = secrets.read(secret, PURPOSE, KEYS)
+        if secret and not by_key:
             raise InputError(
                 f"requirements_secret {secret!r}: there is no such Secret with one of "
                 f"{', '.join(KEYS)}"
             )
-        self._variables = {KEYS[key]: url for key, url in given.items()}
+        self._variables = {KEYS[key]: url for key, url in by_key.items()}
         self._variables |= {
             name: value
             for name, value in git.items()
@@ -128,8 +128,8 @@ class Uv:
     @property
     def urls(self) -> list[str]:
         """Where it looks by itself, which no lock has to say."""
-        given = " ".join(self._places.values())
-        return ["https://pypi.org/simple", *re.findall(r"https?://\S+", given)]
+        locations = " ".join(self._places.values())
+        return ["https://pypi.org/simple", *re.findall(r"https?://\S+", locations)]
 
     @property
     def _places(self) -> dict[str, str]:
@@ -144,17 +144,17 @@ class Uv:
             is_page = name == "UV_FIND_LINKS"  # of which commas separate several
             option, url = ("find-links", r"[^\s,]+") if is_page else ("extra-index-url", r"\S+")
             urls = filter(_LOGIN.search, re.findall(f"https?://{url}", places))
-            lines += [f"--{option} {each}\n" for each in urls]
+            lines += [f"--{option} {address}\n" for address in urls]
         return "".join(lines)
 
     @property
     def environment(self) -> dict[str, str]:
         """What it is run with, which what it builds gets, too."""
-        given = withheld.environment(self._kept)
-        given.pop("VIRTUAL_ENV", None)
-        given |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
-        given |= ({"UV_NO_CACHE": "1"} if in_a_pod() else {}) | self._variables
-        return given | {name: _LOGIN.sub("", places) for name, places in self._places.items()}
+        variables = withheld.environment(self._kept)
+        variables.pop("VIRTUAL_ENV", None)
+        variables |= {"UV_PYTHON_DOWNLOADS": "never", "GIT_TERMINAL_PROMPT": "0"}
+        variables |= ({"UV_NO_CACHE": "1"} if in_a_pod() else {}) | self._variables
+        return variables | {name: _LOGIN.sub("", places) for name, places in self._places.items()}
 
     def __call__(self, *arguments: str) -> None:
         """Runs a command of it."""
@@ -168,23 +168,23 @@ class Uv:
             errors="replace",
         )
         if result.returncode:
-            said = result.stderr
+            output = result.stderr
             for text in self._hidden:
-                said = said.replace(text, "***")
-            raise explained(said, self._present, self.builds)
+                output = output.replace(text, "***")
+            raise explained(output, self._present, self.builds)
 
 
-def explained(said: str, present: Present, builds: bool = False) -> TriremeError:
+def explained(output: str, present: Present, builds: bool = False) -> TriremeError:
     """Returns the error that uv's words mean: whoever is at fault.
 
     Args:
         builds: See ``Uv``; a requirements file may forbid it, too.
     """
     # It breaks long lines; of the first of each it says what it is.
-    unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", without_queries(said))
+    unbroken = re.sub(r"\n[ │]+(?!(?:cause|hint|error):)(?=\w)", " ", without_queries(output))
     lines = [" ".join(_SIGNS.sub("", line.strip()).split()) for line in unbroken.splitlines()]
     words = ": ".join(filter(None, lines))[:LIMIT]
-    if refused := certificates.refused(said, "requirements: the package index", "SSL_CERT_FILE"):
+    if refused := certificates.refused(output, "requirements: the package index", "SSL_CERT_FILE"):
         return refused
     if _DISABLED.search(unbroken):
         package = _WHICH.search(unbroken)
@@ -197,43 +197,43 @@ def explained(said: str, present: Present, builds: bool = False) -> TriremeError
             f"requirements: what {package[1] if package else 'the project'} requires only its own "
             "code tells, such as a setup.py, which is run where the run installs it, and not before"
         )
-    if _FAULTS.search(said):
+    if _FAULTS.search(output):
         return TriremeError(f"requirements: the package index does not answer: {words}")
     for needs in _NEEDS.finditer(" ".join(lines)):
-        wanted = needs["what"].rstrip(",.")
-        if there := _conflicting(wanted, present):
-            who = f"{needs['who']} needs " if needs["who"] else ""
+        requirement = needs["what"].rstrip(",.")
+        if conflict := _conflicting(requirement, present):
+            requirer = f"{needs['who']} needs " if needs["who"] else ""
             return Unsatisfiable(
-                f"requirements: {who}{wanted}, but {there} is there already and stays"
+                f"requirements: {requirer}{requirement}, but {conflict} is there already and stays"
             )
-    if (unknown := _UNKNOWN.search(words)) and not _DENIED.search(said):
+    if (unknown := _UNKNOWN.search(words)) and not _DENIED.search(output):
         return Unsatisfiable(f"requirements: there is no package {unknown['name']} in the index")
-    if _NOT_BUILT.search(said):
-        return _not_built(without_queries(said), words)
+    if _NOT_BUILT.search(output):
+        return _not_built(without_queries(output), words)
     kind = Unsatisfiable if _NO_SOLUTION.search(words) else InputError
     return kind(f"requirements: {_NO_SOLUTION.sub('', words)}")
 
 
-def _not_built(said: str, words: str) -> NotBuilt:
+def _not_built(output: str, words: str) -> NotBuilt:
     """Returns the error of a package whose builder has failed: what that has said last."""
-    _, _, builders = said.partition("[stderr]\n")
+    _, _, builders = output.partition("[stderr]\n")
     # Its lines are indented, and uv's own come after them.
     lines = textwrap.dedent(_HINT.split(builders)[0]).splitlines()
     errors = [line for line in lines if _ERROR.search(line)]
     said_last = [exception(lines), *reversed(errors)]
     # That a command has failed says less than what the command has said.
-    told = sorted(filter(None, said_last), key=lambda line: bool(_COMMAND.match(line)))
-    if not told:
-        return NotBuilt(f"requirements: {words}", said)
-    package = _PACKAGE.search(said)
-    what, why = package[1] if package else "a package", without_values(told[0])[:LIMIT]
-    return NotBuilt(f"requirements: {what} cannot be built: {why}", said)
+    ranked = sorted(filter(None, said_last), key=lambda line: bool(_COMMAND.match(line)))
+    if not ranked:
+        return NotBuilt(f"requirements: {words}", output)
+    package = _PACKAGE.search(output)
+    name, why = package[1] if package else "a package", without_values(ranked[0])[:LIMIT]
+    return NotBuilt(f"requirements: {name} cannot be built: {why}", output)
 
 
-def _conflicting(wanted: str, present: Present) -> str:
+def _conflicting(text: str, present: Present) -> str:
     """Returns what is there that a requirement rules out and that is never replaced."""
     try:
-        requirement = Requirement(wanted)
+        requirement = Requirement(text)
     except InvalidRequirement:
         return ""
     version = present.version(requirement.name) if requirement.name in HELD else ""

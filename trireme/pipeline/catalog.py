@@ -91,11 +91,11 @@ def _unknown(reference: str) -> str:
 
 
 def _of_file(
-    given: Path, function: str, reference: str, modules: dict[Path, ModuleType]
+    path: Path, function: str, reference: str, modules: dict[Path, ModuleType]
 ) -> Pipeline:
-    if not given.is_file():
-        raise InputError(f"{reference}: there is no file {given}")
-    if (file := given.resolve()) not in modules:
+    if not path.is_file():
+        raise InputError(f"{reference}: there is no file {path}")
+    if (file := path.resolve()) not in modules:
         with _explained(reference, file):
             _refuse_other_programs(file, reference)
             modules[file] = _imported(file)
@@ -121,14 +121,14 @@ def _of_function(graph: Any) -> Pipeline:
 
 
 def _of_entry_point(entry: EntryPoint) -> Pipeline:
-    what = plugins.called(entry)
+    label = plugins.called(entry)
     module = None
-    with _explained(what, None):
-        found = entry.load()
+    with _explained(label, None):
+        loaded = entry.load()
         module = sys.modules[entry.module]
-    graph = _chosen(found, "", what) if isinstance(found, ModuleType) else found
+    graph = _chosen(loaded, "", label) if isinstance(loaded, ModuleType) else loaded
     if not _is_pipeline(graph):
-        raise InputError(f"{what}: {entry.value} is not a function with @dsl.pipeline")
+        raise InputError(f"{label}: {entry.value} is not a function with @dsl.pipeline")
     return _pipeline(graph, module, Path(module.__file__ or ".").resolve().parent)
 
 
@@ -155,9 +155,9 @@ def _of_yaml(file: Path) -> Pipeline:
 def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pipeline:
     """Returns a pipeline with what its module says besides of its parameters."""
     offered = {
-        name: found
+        name: value
         for name in ("check", "trainings")
-        if callable(found := getattr(module, name, None)) and not _is_pipeline(found)
+        if callable(value := getattr(module, name, None)) and not _is_pipeline(value)
     }
     read = _read(graph)
     pipeline = Pipeline(read.name, read, source=source, **offered)
@@ -196,9 +196,9 @@ def _refuse_repeated(pipeline: Pipeline) -> None:
 def _chosen(module: ModuleType, function: str, reference: str) -> Any:
     """Returns the pipeline of a module that is meant."""
     graphs = {
-        name: found
-        for name, found in vars(module).items()
-        if _is_pipeline(found) and found.pipeline_func.__module__ == module.__name__
+        name: value
+        for name, value in vars(module).items()
+        if _is_pipeline(value) and value.pipeline_func.__module__ == module.__name__
     }
     if function:
         if function not in graphs:
@@ -217,10 +217,10 @@ def _chosen(module: ModuleType, function: str, reference: str) -> Any:
     return next(iter(graphs.values()))
 
 
-def _is_pipeline(found: Any) -> bool:
+def _is_pipeline(value: Any) -> bool:
     from kfp.dsl.graph_component import GraphComponent
 
-    return isinstance(found, GraphComponent)
+    return isinstance(value, GraphComponent)
 
 
 def _imported(file: Path) -> ModuleType:
@@ -243,25 +243,25 @@ def _imported(file: Path) -> ModuleType:
 
 
 @contextmanager
-def _explained(what: str, file: Path | None) -> Iterator[None]:
+def _explained(label: str, file: Path | None) -> Iterator[None]:
     """Says in one sentence what is wrong with somebody's code, and where in it."""
     try:
         yield
     except TriremeError:
         raise
     except SyntaxError as error:
-        own = file and error.filename == str(file.resolve())
-        place = what if own or not error.filename else f"{what}: {error.filename}"
+        is_own = file and error.filename == str(file.resolve())
+        where = label if is_own or not error.filename else f"{label}: {error.filename}"
         line = f", line {error.lineno}" if error.filename else ""
-        raise InputError(f"{place}{line}: {error.msg}") from None
+        raise InputError(f"{where}{line}: {error.msg}") from None
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        place, theirs = "", [each for each in frames if _is_theirs(each.filename)]
-        if theirs:
-            last = theirs[-1]
-            own = file and last.filename == str(file.resolve())
-            place = f"{'' if own else f': {last.filename}'}, {_lines(last, last is frames[-1])}"
-        raise InputError(f"{what}{place}: {type(error).__name__}: {first_line(error)}") from None
+        where, their_frames = "", [frame for frame in frames if _is_theirs(frame.filename)]
+        if their_frames:
+            last = their_frames[-1]
+            is_own = file and last.filename == str(file.resolve())
+            where = f"{'' if is_own else f': {last.filename}'}, {_lines(last, last is frames[-1])}"
+        raise InputError(f"{label}{where}: {type(error).__name__}: {first_line(error)}") from None
 
 
 def _lines(frame: traceback.FrameSummary, is_innermost: bool) -> str:
@@ -269,7 +269,8 @@ def _lines(frame: traceback.FrameSummary, is_innermost: bool) -> str:
     number = frame.lineno or 0
     for node in () if is_innermost else ast.walk(ast.parse("".join(getlines(frame.filename)))):
         if isinstance(node, ast.FunctionDef) and any(
-            each.lineno <= number <= (each.end_lineno or 0) for each in node.decorator_list
+            decorator.lineno <= number <= (decorator.end_lineno or 0)
+            for decorator in node.decorator_list
         ):
             return f"lines {number} to {node.end_lineno}"
     return f"line {number}"
@@ -279,5 +280,5 @@ def _is_theirs(file: str) -> bool:
     """Tells whether code is of neither Python, nor an installed package, nor Trireme."""
     if file.startswith("<") or {"site-packages", "dist-packages"} & {*Path(file).parts}:
         return False
-    ours = (sysconfig.get_path("stdlib"), str(Path(trireme.__file__).parent))
-    return not any(Path(file).is_relative_to(folder) for folder in ours)
+    own_folders = (sysconfig.get_path("stdlib"), str(Path(trireme.__file__).parent))
+    return not any(Path(file).is_relative_to(folder) for folder in own_folders)

@@ -27,24 +27,24 @@ NAMED = {
 """Variables by which a user names the server that these are for."""
 
 
-def sent(kind: str, url: str, own: Collection[str] = ()) -> str:
+def sent(kind: str, url: str, variables: Collection[str] = ()) -> str:
     """Returns what would log this user in to a server that they have not named; empty for nothing.
 
     Args:
-        own: Variables that whoever names the server gives, too.
+        variables: Variables that whoever names the server gives, too.
     """
     if not _is_foreign(kind, url):
         return ""
-    found = [name for name in _LOGINS[kind] if os.environ.get(name) and name not in own]
+    names = [name for name in _LOGINS[kind] if os.environ.get(name) and name not in variables]
     if kind == "mlflow" and Path("~/.mlflow/credentials").expanduser().is_file():
-        found.append("~/.mlflow/credentials")
-    return found[0] if found else ""
+        names.append("~/.mlflow/credentials")
+    return names[0] if names else ""
 
 
 def _is_foreign(kind: str, url: str) -> bool:
     is_url = url.startswith(("http://", "https://")) or (kind == "endpoint" and bool(url))
-    known = [uris.origin(os.environ[name]) for name in NAMED[kind] if os.environ.get(name)]
-    return is_url and uris.origin(url) not in known
+    origins = [uris.origin(os.environ[name]) for name in NAMED[kind] if os.environ.get(name)]
+    return is_url and uris.origin(url) not in origins
 
 
 def check_secret(where: str, name: str, host: str, connect: Connect, users_file: Path) -> None:
@@ -52,14 +52,14 @@ def check_secret(where: str, name: str, host: str, connect: Connect, users_file:
     remedy = f"or save the configuration in {users_file}, or name no Secret"
     try:
         cluster = connect()
-        found = _read(cluster, name)
+        secret = _read(cluster, name)
     except TriremeError as error:
         raise InputError(
             f"{where}: the Secret {name} would be sent to {host}, which only the repository's file "
             f"names, and whether it is for that server is not to be seen ({error}); see to that, "
             f"{remedy}"
         ) from None
-    if found is not None and host not in found.get(secrets.HOST, "").split():
+    if secret is not None and host not in secret.get(secrets.HOST, "").split():
         raise InputError(
             f"{where}: the Secret {name} of namespace {cluster.namespace} would be sent to {host}, "
             f"which only the repository's file names; if it is for that server, write {host} into "
@@ -75,22 +75,22 @@ def check_tracking(job: dict[str, Any], connect: Connect | None, is_theirs: bool
         is_theirs: Whether MLFLOW_TRACKING_URI is what a repository's workspace says by now.
     """
     env, tracking = job.get("env"), job.get("tracking")
-    own = env if isinstance(env, dict) else {}
+    variables = env if isinstance(env, dict) else {}
     uri = tracking.get("uri") if isinstance(tracking, dict) else None
-    url = str(own.get("MLFLOW_TRACKING_URI") or uri or "")
+    url = str(variables.get("MLFLOW_TRACKING_URI") or uri or "")
     if connect is None:
-        if login := sent("mlflow", url, own):
+        if login := sent("mlflow", url, variables):
             raise InputError(_to_mlflow(url, login))
     elif uri and (is_theirs or _is_foreign("mlflow", url)):
         more = job.get("secret_env")
-        named = {*own, *(more if isinstance(more, dict) else ())}
+        named = {*variables, *(more if isinstance(more, dict) else ())}
         try:
-            found = _read(connect(), SECRET) or {}
+            secret = _read(connect(), SECRET) or {}
         except TriremeError as error:
             unseen = f"the Secret {SECRET}, if there is one ({error}),"
             raise InputError(_to_mlflow(url, unseen, is_theirs)) from None
-        has_login = any(name in found and name not in named for name in _MLFLOW)
-        if has_login and uris.origin(found.get("MLFLOW_TRACKING_URI", "")) != uris.origin(url):
+        has_login = any(name in secret and name not in named for name in _MLFLOW)
+        if has_login and uris.origin(secret.get("MLFLOW_TRACKING_URI", "")) != uris.origin(url):
             raise InputError(_to_mlflow(url, f"the login in the Secret {SECRET}", is_theirs))
 
 
@@ -108,8 +108,8 @@ def _read(cluster: "Cluster", name: str) -> dict[str, str] | None:
     """Returns what a Secret of the namespace of runs holds; None where there is none."""
     from trireme.kubernetes.resources import SECRETS
 
-    found = cluster.find(SECRETS, name, cluster.namespace)
-    if found is None:
+    secret = cluster.find(SECRETS, name, cluster.namespace)
+    if secret is None:
         return None
-    data = (found.get("data") or {}).items()
+    data = (secret.get("data") or {}).items()
     return {key: base64.b64decode(value).decode(errors="replace") for key, value in data}

@@ -21,16 +21,16 @@ INDEX = ("UV_", "PIP_INDEX_URL")
 
 def check_here(framework: str, parameters: dict[str, Any]) -> None:
     """Refuses packages that do not go together, where all that says so is on this machine."""
-    wanted, url = parameters["requirements"], parameters["code_url"]
+    required, url = parameters["requirements"], parameters["code_url"]
     code = _code(parameters)
-    if not _can_be_checked(wanted, code):
+    if not _can_be_checked(required, code):
         return
     from trireme.packages.check import check
 
     secret = secrets.given(parameters["requirements_secret"], PURPOSE)
     opened_by = secrets.given(parameters["code_secret"], "code")
     with credentials.for_others(url, opened_by) as variables:
-        check(wanted, code, framework, secret, variables)
+        check(required, code, framework, secret, variables)
 
 
 def check_there(
@@ -47,14 +47,14 @@ def check_there(
         variables: The names of those that steps have.
         connect: Returns the cluster, with the namespace of runs.
     """
-    wanted, code = parameters["requirements"], _code(parameters)
-    if not _can_be_checked(wanted, code):
+    required, code = parameters["requirements"], _code(parameters)
+    if not _can_be_checked(required, code):
         return
     from trireme.packages.check import check_for_pods
     from trireme.packages.uv import Unsatisfiable
 
     try:
-        check_for_pods(wanted, code, framework)
+        check_for_pods(required, code, framework)
     except Unsatisfiable as error:
         has_own = any(name.startswith(INDEX) for name in variables)
         if has_own or not _lacks(parameters["requirements_secret"], connect):
@@ -71,9 +71,9 @@ def _code(parameters: dict[str, Any]) -> Path | None:
     return Path(url, parameters["code_directory"]).expanduser().resolve()
 
 
-def _can_be_checked(wanted: list[str], code: Path | None) -> bool:
+def _can_be_checked(required: list[str], code: Path | None) -> bool:
     """Whether there is something to check, and all that says what it is, is here."""
-    return bool(wanted) and (code is not None or not requirements.files(wanted))
+    return bool(required) and (code is not None or not requirements.files(required))
 
 
 def _lacks(secret: str, connect: "Callable[[], Cluster]") -> bool:

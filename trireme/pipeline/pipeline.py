@@ -141,8 +141,8 @@ class Pipeline:
     def name_of_a_run(self) -> str:
         """Returns a name for a run of it, which no other run has, of at most 63 letters."""
         # UIs show how names begin: with what all runs of a pipeline share, they would look alike.
-        which = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-        return f"{which}-{self.name[:42].rstrip('-._')}"
+        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        return f"{stamp}-{self.name[:42].rstrip('-._')}"
 
     def changed(self, change: "Callable[[Draft], None]") -> "Pipeline":
         """Returns the same pipeline with another graph: what a function makes of a copy of it."""
@@ -192,8 +192,8 @@ class Pipeline:
         if job:
             values |= {"job": merged(values.get("job") or {}, job)}
         if "env" in job and (evaluation := values.get("evaluation")):  # a program of one's own, too
-            own = evaluation.get("env") or {}
-            values |= {"evaluation": evaluation | {"env": job["env"] | own}}
+            variables = evaluation.get("env") or {}
+            values |= {"evaluation": evaluation | {"env": job["env"] | variables}}
         return values
 
     def accept(self, values: dict[str, Any], connect: Connect | None = None) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Pipeline:
             claims: For a run on a cluster, the claims that its pods have mounted; what only this
                 machine could tell is not checked then.
         """
-        lacking = [each.name for each in self.parameters.values() if each.is_needed]
+        lacking = [parameter.name for parameter in self.parameters.values() if parameter.is_needed]
         if lacking := [name for name in lacking if name not in given]:
             raise InputError(f"{self.name} needs {', '.join(f'-p {name}=' for name in lacking)}")
         defaults = {name: parameter.default for name, parameter in self.parameters.items()}

@@ -64,9 +64,9 @@ def is_program(file: Path) -> bool:
     """
     tree = ast.parse(file.read_bytes(), str(file))
     names = {
-        getattr(node, each, "")
+        getattr(node, attribute, "")
         for node in ast.walk(tree)
-        for each in ("id", "attr", "name", "asname")
+        for attribute in ("id", "attr", "name", "asname")
     }
     imported = _imported(tree)
     is_of_others = bool(imported & _PIPELINES_OF_THEIR_OWN) and not imported & {"kfp", "trireme"}
@@ -74,11 +74,11 @@ def is_program(file: Path) -> bool:
 
 
 def _folder(file: Path) -> Path:
-    here = Path.cwd().resolve()
-    is_below = file.is_relative_to(here)
-    is_one_repository = shadow.top(here) == shadow.top(file.parent)
-    is_project = shadow.top(here) is not None and is_one_repository
-    return here if is_below and is_project else file.parent
+    working_directory = Path.cwd().resolve()
+    is_below = file.is_relative_to(working_directory)
+    is_one_repository = shadow.top(working_directory) == shadow.top(file.parent)
+    is_project = shadow.top(working_directory) is not None and is_one_repository
+    return working_directory if is_below and is_project else file.parent
 
 
 def _is_tensorflow(file: Path) -> bool:
@@ -101,7 +101,7 @@ def _sources(file: Path) -> Iterator[Path]:
         yield source
         for name in _imported(_parsed(source)):
             places = (file.parent / f"{name}.py", file.parent / name / "__init__.py")
-            waiting += [place for place in places if place.is_file()]
+            waiting += [path for path in places if path.is_file()]
 
 
 def _imported(tree: ast.Module) -> set[str]:

@@ -137,8 +137,8 @@ class Entry(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields that are given."""
-        given = self.content.model_fields_set
-        return {name: value for name, value in self.content if name in given and value}
+        names = self.content.model_fields_set
+        return {name: value for name, value in self.content if name in names and value}
 
     @property
     def is_of_the_repository(self) -> bool:
@@ -165,10 +165,10 @@ def users_file() -> Path:
 def repositorys_file() -> Path | None:
     """Returns the file of the folder one stands in, or of one above it in the same repository."""
     try:
-        here = Path.cwd()
+        working_directory = Path.cwd()
     except FileNotFoundError:  # somebody has deleted it
         return None
-    for folder in (here, *here.parents):
+    for folder in (working_directory, *working_directory.parents):
         if (folder / FILE).is_file():
             return folder / FILE
         if (folder / ".git").exists():
@@ -221,12 +221,15 @@ def _checked(content: Any, file: Path) -> Saved:
 
 def entries() -> list[Entry]:
     """Returns all there are; of two with one name, that of the repository."""
-    found: dict[tuple[str, str], Entry] = {}
+    by_name: dict[tuple[str, str], Entry] = {}
     for file in (users_file(), repositorys_file()):
         if file and file.is_file():
             for kind, named in read(file):
-                found |= {(kind, name): Entry(kind, name, one, file) for name, one in named.items()}
-    return [found[key] for key in sorted(found)]
+                by_name |= {
+                    (kind, name): Entry(kind, name, content, file)
+                    for name, content in named.items()
+                }
+    return [by_name[key] for key in sorted(by_name)]
 
 
 def workspace(name: str) -> dict[str, Any]:
@@ -264,12 +267,12 @@ def _of_workspace(entry: Entry) -> dict[str, Any]:
 
 def of_all_jobs(fields: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields of a job that those of a workspace give all of them."""
-    given = {}
+    job = {}
     if "images" in fields:
-        given["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
+        job["images"] = yaml_text.read(Path(fields["images"]), f"images {fields['images']}")
     if "mlflow" in fields:
-        given["tracking"] = {"uri": fields["mlflow"]}
-    return given
+        job["tracking"] = {"uri": fields["mlflow"]}
+    return job
 
 
 def expanded(
@@ -282,20 +285,22 @@ def expanded(
         known: The pipeline's own parameters, which may be called so, too.
         connect: Returns the cluster that is to run it, whose Secrets are looked at then.
     """
-    found: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     names = {kind: values[kind] for kind in SHORT if kind in values and kind not in known}
     if is_name(values.get(BASE_MODEL)):
         names[BASE_MODEL] = values[BASE_MODEL]
-    for kind, given in names.items():
-        entry, fields = _configuration(kind, given)
+    for kind, reference in names.items():
+        entry, fields = _configuration(kind, reference)
         fields.pop("mount", None)
-        own = {field: values[f"{kind}_{field}"] for field in fields if f"{kind}_{field}" in values}
+        overrides = {
+            field: values[f"{kind}_{field}"] for field in fields if f"{kind}_{field}" in values
+        }
         secret = values.get(f"{kind}_secret", fields.get("secret", secrets.DEFAULTS[kind]))
-        _check_secret(entry, fields.keys() - own.keys(), secret, kind, connect)
-        found |= {f"{kind}_{field}": value for field, value in fields.items()}
+        _check_secret(entry, fields.keys() - overrides.keys(), secret, kind, connect)
+        values_by_name |= {f"{kind}_{field}": value for field, value in fields.items()}
     if BASE_MODEL in names:
-        found[BASE_MODEL] = found.pop(f"{BASE_MODEL}_uri")
-    return found | {name: value for name, value in values.items() if name not in names}
+        values_by_name[BASE_MODEL] = values_by_name.pop(f"{BASE_MODEL}_uri")
+    return values_by_name | {name: value for name, value in values.items() if name not in names}
 
 
 def expanded_job(fields: dict[str, Any], connect: Connect | None = None) -> dict[str, Any]:
@@ -307,14 +312,14 @@ def expanded_job(fields: dict[str, Any], connect: Connect | None = None) -> dict
     for field in SHORT:
         _check_own_secret(field, fields.get(field))
     if is_name(fields.get("code")):
-        entry, given = _configuration("code", fields["code"])
-        _check_secret(entry, given, given.get("secret", ""), "code", connect)
-        fields = fields | {"code": given}
+        entry, described = _configuration("code", fields["code"])
+        _check_secret(entry, described, described.get("secret", ""), "code", connect)
+        fields = fields | {"code": described}
     if is_name(fields.get("dataset")):
-        entry, given = _configuration("dataset", fields["dataset"])
-        _check_secret(entry, given, given.get("secret", ""), "dataset", connect)
-        place = {"data_dir": given.pop("mount")} if "mount" in given else {}
-        fields = place | fields | {"dataset": given.pop("options", {}) | given}
+        entry, described = _configuration("dataset", fields["dataset"])
+        _check_secret(entry, described, described.get("secret", ""), "dataset", connect)
+        data_dir = {"data_dir": described.pop("mount")} if "mount" in described else {}
+        fields = data_dir | fields | {"dataset": described.pop("options", {}) | described}
     return fields
 
 
@@ -328,22 +333,22 @@ def _check_secret(
     """
     if not entry.is_of_the_repository:
         return
-    given = {name: value for name, value in entry.content if name in fields}
-    options = given.get("options", {})
-    if host := _host(str(given.get("url", "")), str(given.get("uri", "")), options.get("endpoint")):
+    named = {name: value for name, value in entry.content if name in fields}
+    options = named.get("options", {})
+    if host := _host(str(named.get("url", "")), str(named.get("uri", "")), options.get("endpoint")):
         secrets.check_named_elsewhere(str(entry), str(secret), purpose, host)
         if secret and connect:
             logins.check_secret(str(entry), str(secret), host, connect, users_file())
 
 
-def _check_own_secret(field: str, given: Any) -> None:
+def _check_own_secret(field: str, described: Any) -> None:
     """Refuses likewise for a server that a job's file names itself, of this machine's Secrets.
 
     Those of a cluster its program can have anyhow, see ``secret_env``.
     """
-    if isinstance(given, dict) and (secret := given.get("secret")):
-        url, uri = str(given.get("url", "")), str(given.get("uri", ""))
-        if host := _host(url, uri, given.get("endpoint")):
+    if isinstance(described, dict) and (secret := described.get("secret")):
+        url, uri = str(described.get("url", "")), str(described.get("uri", ""))
+        if host := _host(url, uri, described.get("endpoint")):
             secrets.check_named_elsewhere(field, str(secret), field, host, "the job's file")
 
 
@@ -395,32 +400,32 @@ def _check_workspace(fields: dict[str, Any], targets: Collection[str]) -> None:
             raise InputError(str(error).replace("tracking.uri", "mlflow", 1)) from None
 
 
-def _configuration(kind: str, given: Any) -> tuple[Entry, dict[str, Any]]:
+def _configuration(kind: str, reference: Any) -> tuple[Entry, dict[str, Any]]:
     """Returns what a name stands for, and the fields of it that are given."""
-    if not is_name(given):
+    if not is_name(reference):
         raise InputError(
-            f"{kind} {given!r}: must be the name of a configuration, as in {kind}=@NAME; "
+            f"{kind} {reference!r}: must be the name of a configuration, as in {kind}=@NAME; "
             f"'trireme config list' lists them"
         )
     is_code = kind == "code"
     kind, field = ("code", "url") if is_code else ("datasets", "uri")
-    entry = _named(kind, given[1:], "code=@" if is_code else "dataset=@")
+    entry = _named(kind, reference[1:], "code=@" if is_code else "dataset=@")
     return entry, _placed(entry, field)
 
 
-def is_name(given: Any) -> bool:
+def is_name(value: Any) -> bool:
     """Tells whether a value names a configuration."""
-    return isinstance(given, str) and given.startswith("@")
+    return isinstance(value, str) and value.startswith("@")
 
 
 def _named(kind: str, name: str, written: str) -> Entry:
-    found = {entry.name: entry for entry in entries() if entry.kind == kind}
-    if name in found:
-        return found[name]
-    if close := difflib.get_close_matches(name, found, n=3):
+    by_name = {entry.name: entry for entry in entries() if entry.kind == kind}
+    if name in by_name:
+        return by_name[name]
+    if close := difflib.get_close_matches(name, by_name, n=3):
         hint = f"did you mean {' or '.join(close)}?"
     else:
-        hint = f"there are {', '.join(found)}" if found else "there are none"
+        hint = f"there are {', '.join(by_name)}" if by_name else "there are none"
     raise InputError(
         f"{written}{dotted([name])}: {files_in_words()} have no such name in {kind}; {hint}"
     )

@@ -46,14 +46,14 @@ def of(module: str) -> str:
 
     from packaging.utils import canonicalize_name
 
-    wanted = canonicalize_name(BROUGHT_BY.get(module, module))
+    package = canonicalize_name(BROUGHT_BY.get(module, module))
     try:
         required = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # run from its source, without an installation
         return ""
-    brought = [found.groups() for found in map(_REQUIREMENT.match, required) if found]
-    brought = [each for each in brought if each[1] != "dev"]  # which holds versions back, too
-    extras = [extra for name, extra in brought if canonicalize_name(name) == wanted]
+    brought = [match.groups() for match in map(_REQUIREMENT.match, required) if match]
+    brought = [pair for pair in brought if pair[1] != "dev"]  # which holds versions back, too
+    extras = [extra for name, extra in brought if canonicalize_name(name) == package]
     # A framework's own extra may list it too; what asks here is of no framework.
     if "models" in extras:
         return "models"

@@ -28,6 +28,6 @@ class Pauses:
 def wait_for(look: Callable[[], Found], seconds: float, every: float) -> Found:
     """Looks until there is something to be found, or the time is over; returns the last look."""
     limit = time.monotonic() + seconds
-    while not (found := look()) and time.monotonic() < limit:
+    while not (value := look()) and time.monotonic() < limit:
         time.sleep(every)
-    return found
+    return value

@@ -109,11 +109,11 @@ def _fewer(points: Points, across: tuple[float, float]) -> Sequence[tuple[float,
     """
     if len(points) <= 2 * POINTS:
         return points
-    found: Points = []
+    fewer: Points = []
     for _, part in groupby(points, key=lambda point: int(_share(point[0], across) * POINTS)):
         near = list(part)
-        found += sorted({min(near, key=itemgetter(1)), max(near, key=itemgetter(1))})
-    return found
+        fewer += sorted({min(near, key=itemgetter(1)), max(near, key=itemgetter(1))})
+    return fewer
 
 
 def _number(value: float) -> str:

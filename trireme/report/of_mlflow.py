@@ -31,7 +31,7 @@ def find(name: str, created: float | None = None) -> "Run | None":
     """
     ids = client.experiment_ids()
     quoted = name.replace("'", "")
-    found = [
+    runs = [
         run
         for attribute in ("run_name", "run_id")
         for run in client.search_runs(ids, f"attributes.{attribute} = '{quoted}'")
@@ -42,7 +42,7 @@ def find(name: str, created: float | None = None) -> "Run | None":
         began = run.info.start_time / 1000
         return -began if created is None else abs(began - created)
 
-    return min(found, key=distance, default=None)
+    return min(runs, key=distance, default=None)
 
 
 def describe(run: "Run", picture: Picture) -> None:
@@ -57,13 +57,13 @@ def describe(run: "Run", picture: Picture) -> None:
         picture.ended = run.info.end_time / 1000
     # Trainings first: they have the curves that a person wants to see.
     steps = sorted(_below(run), key=lambda step: "world_size" not in step.data.params)
-    left = HISTORIES
+    remaining = HISTORIES
     for step in steps:
         names = sorted(step.data.metrics)
-        made = _step(step)
-        made.curves = _curves(step.info.run_id, names[:left])
-        picture.add([made])
-        left -= len(names[:left])
+        step_picture = _step(step)
+        step_picture.curves = _curves(step.info.run_id, names[:remaining])
+        picture.add([step_picture])
+        remaining -= len(names[:remaining])
         if "world_size" not in step.data.params and _has_report(step):
             page = store.page_of(store.uri(), *_place(step)).removesuffix(store.TRAINING)
             picture.links |= {store.called(MODEL, store.uri()): f"{page}/artifacts/{REPORT}"}
@@ -77,23 +77,23 @@ def _place(run: "Run") -> tuple[str, str]:
 
 def _has_report(step: "Run") -> bool:
     """Tells whether a step has made the report on the model."""
-    return any(each.path == REPORT for each in client.list_artifacts(step.info.run_id))
+    return any(artifact.path == REPORT for artifact in client.list_artifacts(step.info.run_id))
 
 
 def _below(run: "Run") -> "Iterator[Run]":
     """Yields the runs of a run's steps, also those in the runs of loops, without those."""
-    experiment, found = run.info.experiment_id, [run]
-    for each in found:
-        below = list(client.nested_in(each, [experiment]))
-        found += below
-        if not below and each is not run:
-            yield each
+    experiment, runs = run.info.experiment_id, [run]
+    for step in runs:
+        below = list(client.nested_in(step, [experiment]))
+        runs += below
+        if not below and step is not run:
+            yield step
 
 
 def _step(run: "Run") -> StepPicture:
     info, tags = run.info, run.data.tags
     has_ended = info.end_time and info.status != "RUNNING"  # of an attempt before, it may be
-    found = StepPicture(
+    step_picture = StepPicture(
         info.run_name or info.run_id,
         state=state_of(info.status),
         began=info.start_time / 1000,
@@ -107,8 +107,8 @@ def _step(run: "Run") -> StepPicture:
     if "world_size" in run.data.params:
         with tempfile.TemporaryDirectory() as directory:
             _bring(info.run_id, Path(directory))
-            of_workspace.describe_training(found, Path(directory))
-    return found
+            of_workspace.describe_training(step_picture, Path(directory))
+    return step_picture
 
 
 def curves_of(step: "Run") -> dict[str, Curve]:
@@ -118,7 +118,7 @@ def curves_of(step: "Run") -> dict[str, Curve]:
 
 def _bring(run_id: str, folder: Path) -> None:
     """Brings what a training has left beside its replicas' logs."""
-    present = {each.path: each.file_size or 0 for each in client.list_artifacts(run_id)}
+    present = {artifact.path: artifact.file_size or 0 for artifact in client.list_artifacts(run_id)}
     for name in (timeline.NAME, of_workspace.JOB, preflight.NAME):
         if name in present and present[name] <= of_workspace.SIZE_LIMIT:
             client.download_artifacts(run_id, name, str(folder))
@@ -126,19 +126,19 @@ def _bring(run_id: str, folder: Path) -> None:
 
 def _curves(run_id: str, names: list[str]) -> dict[str, Curve]:
     """Returns the metrics that have more than one value."""
-    found = {}
+    curves = {}
     for name in names:
         # Of a step that was repeated after a restart the last value counts.
         points = sorted(
-            client.get_metric_history(run_id, name), key=lambda each: (each.step, each.timestamp)
+            client.get_metric_history(run_id, name), key=lambda point: (point.step, point.timestamp)
         )
         if len(points) < 2:
             continue
-        by_step = {each.step: each.value for each in points}
+        by_step = {point.step: point.value for point in points}
         if len(by_step) > 1:
-            found[name] = Curve([float(step) for step in by_step], list(by_step.values()))
+            curves[name] = Curve([float(step) for step in by_step], list(by_step.values()))
         else:
             began = points[0].timestamp
-            seconds = [(each.timestamp - began) / 1000 for each in points]
-            found[name] = Curve(seconds, [each.value for each in points], "s")
-    return {name: curve for name, curve in found.items() if any(map(math.isfinite, curve.values))}
+            seconds = [(point.timestamp - began) / 1000 for point in points]
+            curves[name] = Curve(seconds, [point.value for point in points], "s")
+    return {name: curve for name, curve in curves.items() if any(map(math.isfinite, curve.values))}

@@ -22,10 +22,10 @@ SIZE_LIMIT = 16 << 20  # bytes of a manifest that is read
 
 def picture(name: str, workspace: Path, state: str) -> Picture:
     """Returns the picture of a run as its workspace knows it."""
-    found = Picture(name, time.time(), state)
-    found.tags, found.metrics = whole(workspace)
-    found.add(read(workspace))
-    return found
+    result = Picture(name, time.time(), state)
+    result.tags, result.metrics = whole(workspace)
+    result.add(read(workspace))
+    return result
 
 
 def read(workspace: Path) -> Iterator[StepPicture]:
@@ -51,41 +51,41 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
     return tags, metrics
 
 
-def describe_training(found: StepPicture, folder: Path, job: Path | None = None) -> None:
+def describe_training(step: StepPicture, folder: Path, job: Path | None = None) -> None:
     """Adds what the folder of a training job's logs tells of its replicas.
 
     Args:
         job: Its manifest, where that is not beside them.
     """
-    found.replicas = timeline.read(folder / timeline.NAME)
-    found.requested = requested_by(manifest(job or folder / JOB))
-    found.preflight = preflight.read(folder / preflight.NAME)
+    step.replicas = timeline.read(folder / timeline.NAME)
+    step.requested = requested_by(manifest(job or folder / JOB))
+    step.preflight = preflight.read(folder / preflight.NAME)
 
 
 def _step(workspace: Path, name: str) -> StepPicture:
-    found = StepPicture(name)
-    found.began, found.ended = journal.span_of(workspace, name)
+    step = StepPicture(name)
+    step.began, step.ended = journal.span_of(workspace, name)
     folder = None
     for record in journal.read(workspace, name):
-        found.params |= record.get("params", {})
-        found.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
-        found.advice = str(record.get("tags", {}).get(ADVICE, found.advice))
-        found.result = record.get("summary", found.result)
-        found.state = record.get("end", found.state)
+        step.params |= record.get("params", {})
+        step.metrics |= numbers(record.get("metrics", {}) | record.get("headline", {}))
+        step.advice = str(record.get("tags", {}).get(ADVICE, step.advice))
+        step.result = record.get("summary", step.result)
+        step.state = record.get("end", step.state)
         if "error" in record:
-            found.error = str(record["error"].get("message", ""))
-            found.last_lines = str(record["error"].get("detail", ""))
+            step.error = str(record["error"].get("message", ""))
+            step.last_lines = str(record["error"].get("detail", ""))
         if Path(record.get("artifact", "")).name == timeline.NAME:
             folder = Path(record["artifact"]).parent
     for called, (unit, values) in journal.curves(workspace, name).items():
         *_, last = values.values()
-        found.metrics = numbers({called: last}) | found.metrics
+        step.metrics = numbers({called: last}) | step.metrics
         if len(values) > 1 and any(map(math.isfinite, values.values())):
             at = [float(step) for step in values]
-            found.told[called] = Curve(at, [*values.values()], unit)
+            step.told[called] = Curve(at, [*values.values()], unit)
     if folder and folder.is_dir():
-        describe_training(found, folder)
-    return found
+        describe_training(step, folder)
+    return step
 
 
 def manifest(file: Path) -> dict[str, Any]:

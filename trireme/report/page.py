@@ -171,7 +171,7 @@ def _about(picture: Picture) -> dict[str, str]:
     training = next(
         (step.params for step in picture.steps.values() if "world_size" in step.params), {}
     )
-    found = {
+    about = {
         "Pipeline": tags.get("pipeline", ""),
         "Started": moment(picture.began),
         "Runs for" if picture.is_under_way else "Took": clock(_length(picture)),
@@ -185,7 +185,7 @@ def _about(picture: Picture) -> dict[str, str]:
         "Cost": _cost_of(picture, picture.metrics),
         "Machine": ", Python ".join(filter(None, map(tags.get, ("cpu", "python")))),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in about.items() if value}
 
 
 def _program(training: dict[str, Any]) -> str:
@@ -211,17 +211,17 @@ def _changed(picture: Picture) -> dict[str, str]:
 
 def _rows(picture: Picture) -> tuple[list[Row], int]:
     """Returns the rows of the time line, and how many replicas are not among them."""
-    found, left_out = [], 0
+    rows, left_out = [], 0
     trainings = sum(bool(step.replicas) for step in picture.steps.values())
     most = max(ROWS // max(trainings, 1), 2)
     for step in picture.steps.values():
         if step.began is None:
             continue
-        found.append(_step_row(picture, step))
+        rows.append(_step_row(picture, step))
         shown = _most_telling(step.replicas, most)
         left_out += len(step.replicas) - len(shown)
-        found += [_replica_row(picture, step, name) for name in shown]
-    return found, left_out
+        rows += [_replica_row(picture, step, name) for name in shown]
+    return rows, left_out
 
 
 def _most_telling(replicas: dict[str, Life], most: int) -> list[str]:
@@ -239,9 +239,9 @@ def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
     kind = ("failed" if step.has_failed else "step") + (" whole" if step.replicas else "")
     ended = picture.until if step.ended is None else step.ended
-    took = clock(ended - step.began)
-    bar = _bar(picture, step.began, ended, kind, f"{step.name}: {step.state}, {took}")
-    return Row(step.name, [bar], took, has_failed=step.has_failed)
+    duration = clock(ended - step.began)
+    bar = _bar(picture, step.began, ended, kind, f"{step.name}: {step.state}, {duration}")
+    return Row(step.name, [bar], duration, has_failed=step.has_failed)
 
 
 def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
@@ -302,9 +302,9 @@ def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:
 def _legend(rows: Sequence[Row]) -> list[str]:
     """Returns what kinds of bars there are."""
     kinds = {word for row in rows for bar in row.bars for word in bar.kind.split()}
-    found = [kind for kind in ("step", *STATES) if kind in kinds]
-    found += ["failed"] if kinds & {"failed", "ended-badly"} else []
-    return found if len(found) > 1 else []
+    shown = [kind for kind in ("step", *STATES) if kind in kinds]
+    shown += ["failed"] if kinds & {"failed", "ended-badly"} else []
+    return shown if len(shown) > 1 else []
 
 
 def _seconds_of(step: StepPicture, picture: Picture) -> str:
@@ -320,20 +320,20 @@ def _used(picture: Picture) -> Iterator[Used]:
         for name, life in step.replicas.items():
             by_role[name.rpartition("-")[0]][name] = life
         for role, lives in by_role.items():
-            asked = step.requested.get(role, {})
-            yield _used_by(step.name, role, lives, asked)
+            requested = step.requested.get(role, {})
+            yield _used_by(step.name, role, lives, requested)
 
 
-def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Used:
+def _used_by(step: str, role: str, lives: dict[str, Life], requested: Amounts) -> Used:
     cpus = {name: life.cpu for name, life in lives.items() if life.cpu is not None}
     memory = {
         name: life.peak_memory for name, life in lives.items() if life.peak_memory is not None
     }
-    cpu, most = float(asked.get("cpu", 0)), float(asked.get("memory", 0))
-    wanted = {
+    cpu, most = float(requested.get("cpu", 0)), float(requested.get("memory", 0))
+    amounts = {
         "cpu": f"{cpu:g}" if cpu else "",
         "memory": bytes_in_words(most) if most else "",
-        "gpu": f"{sum(float(count) for name, count in asked.items() if is_gpu(name)):g}",
+        "gpu": f"{sum(float(count) for name, count in requested.items() if is_gpu(name)):g}",
     }
     used = {
         "cpu": _between(cpus, lambda value: f"{value:.2f}"),
@@ -345,7 +345,7 @@ def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Us
     if memory and most:
         shares["memory"] = max(memory.values()) / most
     restarts = sum(life.restarts for life in lives.values())
-    return Used(step, role, len(lives), restarts, wanted, used, shares)
+    return Used(step, role, len(lives), restarts, amounts, used, shares)
 
 
 def _preflight(step: StepPicture) -> Preflight:
@@ -375,7 +375,7 @@ def _charts(picture: Picture) -> Charts:
             # MLflow does not know what steps count.
             across = told.across if told.at == curve.at else curve.across
             by_name[name, across][step.name] = replace(curve, across=across)
-    found = [
+    charts = [
         Chart(
             name,
             curves.last(next(iter(several.values()))) if len(several) == 1 else "",
@@ -385,7 +385,7 @@ def _charts(picture: Picture) -> Charts:
     ]
     key = [(name, *curves.style_of(number)) for name, number in lines.items()]
     more_steps = len(steps) - len(lines)
-    return Charts(found, key if len(key) > 1 else [], len(by_name) - len(found), more_steps)
+    return Charts(charts, key if len(key) > 1 else [], len(by_name) - len(charts), more_steps)
 
 
 def _said(step: StepPicture) -> str:

@@ -114,28 +114,28 @@ class Picture:
     def add(self, steps: Iterable[StepPicture]) -> None:
         """Adds steps, or to steps what is not known of them yet."""
         for step in steps:
-            known = self.steps.setdefault(step.name, step)
-            for each in fields(known):
-                mine, other = getattr(known, each.name), getattr(step, each.name)
-                if isinstance(mine, dict):
-                    setattr(known, each.name, {**other, **mine})
-                elif mine in ("", None):
-                    setattr(known, each.name, other)
+            existing = self.steps.setdefault(step.name, step)
+            for attribute in fields(existing):
+                value, other = getattr(existing, attribute.name), getattr(step, attribute.name)
+                if isinstance(value, dict):
+                    setattr(existing, attribute.name, {**other, **value})
+                elif value in ("", None):
+                    setattr(existing, attribute.name, other)
 
     def close(self) -> None:
         """Gives all that has ended its end, and the steps their order; to be called at the end."""
         steps = self.steps.values()
         begun = [step.began for step in steps if step.began]
         self.began = min([*begun, *([self.began] if self.began else [])], default=self.made)
-        seen = [*begun, *(step.ended for step in steps if step.ended)]
+        moments = [*begun, *(step.ended for step in steps if step.ended)]
         if self.is_under_way:
             self.ended = None
         elif self.ended is None or self.state == LOST:
             # A program can write to the file that replicas are read from.
             late = [moment for step in steps for moment in _moments(step) if moment <= self.made]
-            self.ended = max([*seen, *late], default=self.began)
+            self.ended = max([*moments, *late], default=self.began)
         else:
-            self.ended = max([self.ended, *seen])
+            self.ended = max([self.ended, *moments])
         for step in self.steps.values():
             if step.state not in ENDED and not self.is_under_way:  # nobody has seen its end
                 step.state = self.state
@@ -153,30 +153,32 @@ class Picture:
     @property
     def failed(self) -> list[StepPicture]:
         """Its steps that failed, the first to do so first."""
-        found = [step for step in self.steps.values() if step.has_failed]
-        return sorted(found, key=lambda step: step.ended or float("inf"))
+        failed = [step for step in self.steps.values() if step.has_failed]
+        return sorted(failed, key=lambda step: step.ended or float("inf"))
 
 
 def describe_given(picture: Picture, pipeline: "Pipeline", arguments: Mapping[str, Any]) -> None:
     """Adds to the picture of a run what it was given."""
     picture.tags = {"pipeline": pipeline.name} | picture.tags
     picture.params = {name: _text(value) for name, value in arguments.items()}
-    picture.defaults = {name: _text(each.default) for name, each in pipeline.parameters.items()}
+    picture.defaults = {
+        name: _text(parameter.default) for name, parameter in pipeline.parameters.items()
+    }
 
 
 def commands(
-    name: str, state: str, tags: Mapping[str, str], place: str = "", recorded: str | None = None
+    name: str, state: str, tags: Mapping[str, str], target: str = "", recorded: str | None = None
 ) -> dict[str, str]:
     """Returns what a person may do with a run that has ended.
 
     Args:
         name: What commands know it by.
-        place: The target where it ran, if that is not this machine.
+        target: The target where it ran, if that is not this machine.
         recorded: What MLflow knows it by, if that is something else; empty where it is not known.
     """
     recorded = name if recorded is None else recorded
     if state in ("FAILED", "KILLED", LOST):
-        where = f" --target {place}" if place else ""
+        where = f" --target {target}" if target else ""
         return {"Resume with": f"trireme resume {shlex.quote(name)}{where}"}
     is_ours = tags.get("pipeline") in PIPELINES
     is_whole = {"git.commit", "dataset.fingerprint"} <= tags.keys()

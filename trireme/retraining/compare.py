@@ -55,15 +55,15 @@ def compare(
     Args:
         judged: What else decides whether the model becomes the champion.
     """
-    found = history.load(model_name, workspace, trained=warm_start)
+    earlier = history.load(model_name, workspace, trained=warm_start)
     now = {"git.commit": commit, "dataset.fingerprint": fingerprint, TAG: inputs_of(job)}
     now |= {"base_model.fingerprint": base_model} if base_model else {}
     tried = {history.TAG: model_name, history.JUDGED: short(json.dumps(judged, sort_keys=True))}
-    changed, reason = _verdict(now, tried, found, force)
+    changed, reason = _verdict(now, tried, earlier, force)
     journal.log_tags(tried)
     if not changed:
         journal.log_tags({"verdict": reason})
-    champion = found.champion
+    champion = earlier.champion
     start = str(champion.trained) if champion and champion.trained and changed else ""
     if warm_start and changed and not start:
         reason = f"{reason}; there is nothing to start from"
@@ -76,11 +76,11 @@ def compare(
 
 
 def _verdict(
-    now: dict[str, str], tried: dict[str, str], found: history.History, force: bool
+    now: dict[str, str], tried: dict[str, str], earlier: history.History, force: bool
 ) -> tuple[bool, str]:
     if force:
         return True, "force is set"
-    champion = found.champion
+    champion = earlier.champion
     differences = list(_differences(champion.tags, now)) if champion else []
     if champion and not differences:
         return False, (
@@ -91,9 +91,9 @@ def _verdict(
     same = dict.fromkeys(_COMPARED) | now | tried
     attempt = next(
         (
-            one
-            for one in found.attempts
-            if all(one.tags.get(tag) == value for tag, value in same.items())
+            attempt
+            for attempt in earlier.attempts
+            if all(attempt.tags.get(tag) == value for tag, value in same.items())
         ),
         None,
     )
@@ -108,9 +108,9 @@ def _verdict(
 
 
 def _differences(then: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    for tag, what in _COMPARED.items():
+    for tag, label in _COMPARED.items():
         if then.get(tag) != now.get(tag):
-            yield f"{what} {_short(now.get(tag, 'none'))} was {_short(then.get(tag, 'none'))}"
+            yield f"{label} {_short(now.get(tag, 'none'))} was {_short(then.get(tag, 'none'))}"
     if TAG not in then:
         yield "its parameters are not known"
     elif then[TAG] != now[TAG]:

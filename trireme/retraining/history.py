@@ -64,7 +64,7 @@ def load(name: str, workspace: Path, trained: bool) -> History:
     if not directory.exists():
         return History(None, [])  # where nothing is tracked
     attempts = json.loads((directory / "attempts.json").read_text())
-    return History(registry.load_champion(directory), [Attempt(*one) for one in attempts])
+    return History(registry.load_champion(directory), [Attempt(*fields) for fields in attempts])
 
 
 def download(name: str, directory: Path, trained: bool, experiment_id: str) -> None:
@@ -79,5 +79,5 @@ def download(name: str, directory: Path, trained: bool, experiment_id: str) -> N
         # Only those that came to a verdict: nights that found nothing to train would hide them.
         runs = lineage.ended_since(experiment_id, since, {TAG: name}, "gate", ATTEMPTS)
         attempts = [Attempt(run.info.run_name, run.data.tags) for run in runs]
-        judged = [one for one in attempts if one.was_judged]
+        judged = [attempt for attempt in attempts if attempt.was_judged]
         (partial / "attempts.json").write_text(json.dumps(judged))

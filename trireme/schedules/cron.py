@@ -112,7 +112,8 @@ def listed(values: set[int] | frozenset[int]) -> str:
         else:
             ranges.append([value])
     return ",".join(
-        f"{each[0]}-{each[-1]}" if len(each) > 2 else ",".join(map(str, each)) for each in ranges
+        f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 2 else ",".join(map(str, numbers))
+        for numbers in ranges
     )
 
 

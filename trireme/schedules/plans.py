@@ -109,33 +109,33 @@ class Schedules(ABC, Generic[P, K]):
 
     def listing(self) -> list[K]:
         """Returns all schedules that Trireme has made, by name."""
-        return sorted(self.everything(), key=lambda each: each.schedule.name)
+        return sorted(self.everything(), key=lambda entry: entry.schedule.name)
 
     def find(self, name: str) -> list[K]:
         """Returns what is there of a schedule: more than one in a change that was broken off."""
-        if not (found := self.named(name)):
+        if not (entries := self.named(name)):
             raise InputError(
                 f"there is no schedule {name!r} {self.place}; '{self.listed_by}' lists the "
                 "schedules"
             )
-        return found
+        return entries
 
     def pause(self, name: str) -> None:
         """Has a schedule rest."""
-        for each in self.find(name):
-            self.enable(each, False)
+        for entry in self.find(name):
+            self.enable(entry, False)
 
     def resume(self, name: str) -> None:
         """Has a schedule run again."""
-        found = self.find(name)
-        if len(found) > 1:
+        entries = self.find(name)
+        if len(entries) > 1:
             raise InputError(f"schedule {name!r}: a change of it was interrupted; apply it again")
-        self.enable(found[0], True)
+        self.enable(entries[0], True)
 
     def delete(self, name: str) -> None:
         """Removes a schedule; its runs go on."""
-        for each in self.find(name):
-            self.remove(each)
+        for entry in self.find(name):
+            self.remove(entry)
 
 
 def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
@@ -158,12 +158,12 @@ def check(schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
         storage_class=schedule.storage_class,
         shape=Path(schedule.shape) if schedule.shape else None,
     )
-    given = pipeline.accept(schedule.params)
-    urls.check_there(given.get("code_url", ""))
-    arguments = pipeline.complete(given, set(pipeline.claims))
+    accepted = pipeline.accept(schedule.params)
+    urls.check_there(accepted.get("code_url", ""))
+    arguments = pipeline.complete(accepted, set(pipeline.claims))
     if not schedule.next_times(1):
         raise InputError(f"schedule {schedule.name}: it ends before its first run")
-    checked = schedule.model_copy(update={"params": given, "pipeline": pipeline.name})
+    checked = schedule.model_copy(update={"params": accepted, "pipeline": pipeline.name})
     return CheckedSchedule(checked, pipeline, arguments)
 
 

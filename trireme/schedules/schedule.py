@@ -145,10 +145,12 @@ class Schedule(StrictModel):
         """Returns the schedules of a YAML file, which holds one or a list of them."""
         content = yaml_text.read(file, str(file))
         described = content if isinstance(content, list) else [content]
-        if not described or not all(isinstance(each, dict) for each in described):
+        if not described or not all(isinstance(item, dict) for item in described):
             raise InputError(f"{file}: must hold a schedule, or a list of them")
-        found = [cls.read(f"schedule {each.get('name', '')}".strip(), each) for each in described]
-        names = [schedule.name for schedule in found]
+        schedules = [
+            cls.read(f"schedule {item.get('name', '')}".strip(), item) for item in described
+        ]
+        names = [schedule.name for schedule in schedules]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"{file}: there are two schedules called {twice!r}")
-        return found
+        return schedules

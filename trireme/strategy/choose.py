@@ -37,7 +37,7 @@ class Choice:
 
 
 def choices(
-    model: Transformer, kept: Recipe, machines: Machines, batch: int, length: int
+    model: Transformer, recipe: Recipe, machines: Machines, batch: int, length: int
 ) -> list[Choice]:
     """Returns a choice for each strategy that can be, the best first.
 
@@ -46,15 +46,17 @@ def choices(
     best: dict[str, Choice] = {}
     for name, mesh in meshes(model, machines):
         for work in works(mesh, batch, length):
-            both = tuple(of_most(model, kept, mesh, each) for each in (work, work.recomputed()))
-            for each, memory in zip((work, work.recomputed()), both, strict=True):
+            both = tuple(
+                of_most(model, recipe, mesh, variant) for variant in (work, work.recomputed())
+            )
+            for variant, memory in zip((work, work.recomputed()), both, strict=True):
                 fits = memory.peak <= USABLE * machines.memory
-                taken = step(model, kept, mesh, each, machines, memory)
+                duration = step(model, recipe, mesh, variant, machines, memory)
                 activations = (both[0].activations, both[1].activations)
-                found = Choice(name, mesh, each, memory, activations, taken, fits)
-                best[name] = min(best.get(name, found), found, key=_order)
+                choice = Choice(name, mesh, variant, memory, activations, duration, fits)
+                best[name] = min(best.get(name, choice), choice, key=_order)
     ordered = sorted(best.values(), key=_order)
-    return sorted(ordered, key=lambda each: each is not _simplest(ordered))
+    return sorted(ordered, key=lambda choice: choice is not _simplest(ordered))
 
 
 def meshes(model: Transformer, machines: Machines) -> Iterator[tuple[str, Mesh]]:
@@ -94,16 +96,18 @@ def reason(ordered: list[Choice], machines: Machines) -> str:
         usable = gigabytes(USABLE * machines.memory)
         least = f"{best.name} needs least, {gigabytes(best.memory.peak)}"
         return f"nothing fits into {usable} of each device; {least}"
-    simpler = [each for each in others if NAMES.index(each.name) < NAMES.index(best.name)]
+    simpler = [choice for choice in others if NAMES.index(choice.name) < NAMES.index(best.name)]
     against = [
-        f"{each.name} takes {each.step.seconds / best.step.seconds:.2g} times as long"
-        if each.fits
-        else f"{each.name} needs {gigabytes(each.memory.peak)} of each device"
-        for each in sorted(simpler, key=lambda each: NAMES.index(each.name))
+        f"{choice.name} takes {choice.step.seconds / best.step.seconds:.2g} times as long"
+        if choice.fits
+        else f"{choice.name} needs {gigabytes(choice.memory.peak)} of each device"
+        for choice in sorted(simpler, key=lambda choice: NAMES.index(choice.name))
     ]
-    fastest = min(each.step.seconds for each in ordered if each.fits) == best.step.seconds
-    what = "the fastest that fits" if fastest else "the simplest of those about as fast that fit"
-    return f"{best.name} is {what}{': ' if against else ''}{', '.join(against)}"
+    fastest = min(choice.step.seconds for choice in ordered if choice.fits) == best.step.seconds
+    distinction = (
+        "the fastest that fits" if fastest else "the simplest of those about as fast that fit"
+    )
+    return f"{best.name} is {distinction}{': ' if against else ''}{', '.join(against)}"
 
 
 def _order(choice: Choice) -> tuple[bool, float, int]:
@@ -115,14 +119,16 @@ def _order(choice: Choice) -> tuple[bool, float, int]:
 def _simplest(ordered: list[Choice]) -> Choice:
     fastest = ordered[0]
     about = [
-        each for each in ordered if each.fits and each.step.seconds <= MARGIN * fastest.step.seconds
+        choice
+        for choice in ordered
+        if choice.fits and choice.step.seconds <= MARGIN * fastest.step.seconds
     ]
-    return min(about or [fastest], key=lambda each: NAMES.index(each.name))
+    return min(about or [fastest], key=lambda choice: NAMES.index(choice.name))
 
 
 @cache
 def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def gigabytes(size: float) -> str:

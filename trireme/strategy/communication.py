@@ -108,14 +108,14 @@ def bubble(stages: int, parts: int) -> float:
 
 
 def step(
-    model: Transformer, kept: Recipe, mesh: Mesh, work: Work, machines: Machines, held: Memory
+    model: Transformer, recipe: Recipe, mesh: Mesh, work: Work, machines: Machines, memory: Memory
 ) -> Step:
-    """Returns how long a step takes; ``held`` is of the stage that has most parameters."""
+    """Returns how long a step takes; ``memory`` is of the stage that has most parameters."""
     layers = -(-model.layers // mesh.pp)  # of the slowest stage
     operations = model.operations(work.length) * work.tokens * work.parts * mesh.dp
     slower = layers * mesh.pp / model.layers * (4 / 3 if work.recompute else 1)
     compute = operations * slower / machines.world / machines.flops
-    between_layers = work.tokens * model.width * kept.compute
+    between_layers = work.tokens * model.width * recipe.compute
 
     # Gathered and scattered twice a layer; in the forward pass, the backward pass, and once more.
     inside = group(machines, mesh.tp, 1).gather(between_layers)
@@ -123,14 +123,14 @@ def step(
     stages = group(machines, mesh.pp, mesh.tp * mesh.dp)
     between = 2 * work.parts * stages.send(between_layers)
 
-    data, parameters = group(machines, mesh.dp, mesh.tp), held.weights / kept.weights
+    data, parameters = group(machines, mesh.dp, mesh.tp), memory.weights / recipe.weights
     if mesh.sharded:  # on their way while other blocks are computed
         parameters *= mesh.dp
-        each = 2 * data.gather(parameters * kept.compute, layers)
-        each += data.gather(parameters * kept.gradients, layers)
-        shared, behind = each * (1 if mesh.pp > 1 else work.parts), compute
+        exchanged = 2 * data.gather(parameters * recipe.compute, layers)
+        exchanged += data.gather(parameters * recipe.gradients, layers)
+        shared, behind = exchanged * (1 if mesh.pp > 1 else work.parts), compute
     else:  # while the backward pass of the last micro-batch is computed
-        size = parameters * kept.gradients
+        size = parameters * recipe.gradients
         shared = data.all_reduce(size, math.ceil(size / BUCKET))
         behind = compute / work.parts * (3 / 4 if work.recompute else 2 / 3)
     waiting = inside + between + max(0.0, shared - behind)

@@ -80,10 +80,10 @@ class Memory:
     peak: float
 
 
-def states(parameters: float, kept: Recipe, shards: tuple[int, int, int]) -> tuple[float, ...]:
+def states(parameters: float, recipe: Recipe, shards: tuple[int, int, int]) -> tuple[float, ...]:
     """Returns the bytes of weights, gradients and optimizer, each divided into so many parts."""
-    each = (kept.weights, kept.gradients, kept.optimizer)
-    return tuple(parameters * size / parts for size, parts in zip(each, shards, strict=True))
+    sizes = (recipe.weights, recipe.gradients, recipe.optimizer)
+    return tuple(parameters * size / parts for size, parts in zip(sizes, shards, strict=True))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Work:
         return replace(self, recompute=True)
 
 
-def block_activations(model: Transformer, kept: Recipe, mesh: Mesh, length: int) -> float:
+def block_activations(model: Transformer, recipe: Recipe, mesh: Mesh, length: int) -> float:
     """Returns the bytes that a block keeps of each token for the backward pass.
 
     They are the inputs of norms and, of LLaMA's, these normalised; the inputs of the linear layers,
@@ -120,10 +120,10 @@ def block_activations(model: Transformer, kept: Recipe, mesh: Mesh, length: int)
     is between the matrices of the feed-forward layer; the masks of GPT's dropout; and the scores,
     their dropout and its mask where attention is not fused.
     """
-    size = kept.compute
-    casts = 1 if not kept.casts(mesh) else 2.5 if model.gated else 2  # one for each linear layer
+    size = recipe.compute
+    casts = 1 if not recipe.casts(mesh) else 2.5 if model.gated else 2  # one for each linear layer
     inputs = 2 * casts * model.width * size
-    norms = (4 if model.gated else 2) * model.width * kept.residual(mesh)
+    norms = (4 if model.gated else 2) * model.width * recipe.residual(mesh)
     attention = ((3 if model.gated else 2) * model.query_width + 2 * model.kv_width) * size
     feed = (4 if model.gated else 2) * model.hidden * size
     masks = 0 if model.gated else 2 * model.width
@@ -159,35 +159,38 @@ def part_of(model: Transformer, mesh: Mesh, stage: int) -> Part:
     )
 
 
-def of_stage(model: Transformer, kept: Recipe, mesh: Mesh, work: Work, stage: int) -> Memory:
+def of_stage(model: Transformer, recipe: Recipe, mesh: Mesh, work: Work, stage: int) -> Memory:
     """Returns what a process of a pipeline stage holds."""
     part, shards = part_of(model, mesh, stage), mesh.dp if mesh.sharded else 1
-    weights, gradients, optimizer = states(part.all, kept, (shards,) * 3)
+    weights, gradients, optimizer = states(part.all, recipe, (shards,) * 3)
     buckets = gradients if mesh.dp > 1 and not mesh.sharded else 0  # DDP's
 
-    whole = block_activations(model, kept, mesh, work.length) * work.tokens
-    between = model.width * kept.residual(mesh) / mesh.tp * work.tokens
-    stored = part.layers * (between if work.recompute else whole)
+    activations = block_activations(model, recipe, mesh, work.length) * work.tokens
+    between = model.width * recipe.residual(mesh) / mesh.tp * work.tokens
+    stored = part.layers * (between if work.recompute else activations)
     if stage == mesh.pp - 1:
-        stored += 3 * model.width * kept.compute * work.tokens  # of the last norm
+        stored += 3 * model.width * recipe.compute * work.tokens  # of the last norm
     flight = min(mesh.pp - stage, work.parts)
     return Memory(
         weights,
         gradients + buckets,
         optimizer,
-        stored * flight + (whole if work.recompute else 0),
-        weights + optimizer + buckets + _beside(model, kept, mesh, work, stage, stored, whole),
+        stored * flight + (activations if work.recompute else 0),
+        weights
+        + optimizer
+        + buckets
+        + _beside(model, recipe, mesh, work, stage, stored, activations),
     )
 
 
 def _beside(
     model: Transformer,
-    kept: Recipe,
+    recipe: Recipe,
     mesh: Mesh,
     work: Work,
     stage: int,
     stored: float,
-    whole: float,
+    activations: float,
 ) -> float:
     """Returns the most that comes to weights, optimizer and buckets in the course of a step.
 
@@ -200,38 +203,38 @@ def _beside(
     logits = is_last * 4 * work.tokens * model.vocabulary / mesh.tp
     logits *= 3 + (mesh.tp > 1) + (mesh.pp > 1)
     # Gradients of what is between a block's matrices, and of one of these.
-    working = 2 * model.hidden / mesh.tp * kept.compute * work.tokens
-    working += (whole if work.recompute else 0) + is_last * kept.gradients * part.table
-    matrix = kept.gradients * model.width * model.hidden / mesh.tp
+    working = 2 * model.hidden / mesh.tp * recipe.compute * work.tokens
+    working += (activations if work.recompute else 0) + is_last * recipe.gradients * part.table
+    matrix = recipe.gradients * model.width * model.hidden / mesh.tp
     # Those of tokens coming in are not divided yet; of a shared matrix there are two.
     is_shared = is_first and is_last and model.tied
-    tables = kept.gradients * (is_first * model.embedding + is_shared * part.table)
+    tables = recipe.gradients * (is_first * model.embedding + is_shared * part.table)
 
-    copies, held, shards = part.all * kept.copies, kept.gradients * part.all, 1
+    copies, resident, shards = part.all * recipe.copies, recipe.gradients * part.all, 1
     first = later = max(logits, working + matrix)
     if mesh.sharded:
         # Whole are the ends, and two blocks at a time, whose gradients are copied to be added up.
-        shards, copies, tables = mesh.dp, part.ends * kept.compute, tables * 2
-        blocks = 2 * part.block * kept.compute
-        reduced = part.block * (kept.compute + kept.gradients)
+        shards, copies, tables = mesh.dp, part.ends * recipe.compute, tables * 2
+        blocks = 2 * part.block * recipe.compute
+        reduced = part.block * (recipe.compute + recipe.gradients)
         first = later = blocks + max(logits, working + reduced)
         if mesh.pp > 1:  # after the first micro-batch all are whole, and gradients until the last
-            later = part.layers * part.block * kept.compute + max(logits, working + matrix)
+            later = part.layers * part.block * recipe.compute + max(logits, working + matrix)
         else:
-            held /= shards
+            resident /= shards
     flight = min(mesh.pp - stage, work.parts)
     # Gradients of blocks grow while what these have kept is given up.
-    growing = (part.layers - 1) * (kept.gradients * part.block / shards - stored / part.layers)
-    most = [stored * flight + first + max(0, growing), held + tables]
+    growing = (part.layers - 1) * (recipe.gradients * part.block / shards - stored / part.layers)
+    most = [stored * flight + first + max(0, growing), resident + tables]
     if work.parts > 1:
-        most.append(held + stored * (flight - (work.parts == flight)) + later)
+        most.append(resident + stored * (flight - (work.parts == flight)) + later)
     return copies + max(most)
 
 
-def of_most(model: Transformer, kept: Recipe, mesh: Mesh, work: Work) -> Memory:
+def of_most(model: Transformer, recipe: Recipe, mesh: Mesh, work: Work) -> Memory:
     """Returns what a process of the stage that needs most holds."""
     # Of stages in the middle it is the first one that has a layer more than others.
     more = model.layers % mesh.pp
     stages = {0, -(-mesh.pp // more) - 1 if more else 0, mesh.pp - 1}
-    each = (of_stage(model, kept, mesh, work, stage) for stage in sorted(stages))
-    return max(each, key=lambda held: held.peak)
+    memories = (of_stage(model, recipe, mesh, work, stage) for stage in sorted(stages))
+    return max(memories, key=lambda memory: memory.peak)

@@ -94,5 +94,10 @@ def of_size(parameters: int) -> Transformer:
     width = max(step, round(width / step) * step)
     heads = width // (128 if width >= 4096 else 64)
     vocabulary = min(32000, max(64, parameters // (4 * width) // 64 * 64))
-    one = llama(1, width, heads, vocabulary)
-    return llama(max(1, round((parameters - one.embedding) / one.block)), width, heads, vocabulary)
+    one_block = llama(1, width, heads, vocabulary)
+    return llama(
+        max(1, round((parameters - one_block.embedding) / one_block.block)),
+        width,
+        heads,
+        vocabulary,
+    )

@@ -62,21 +62,21 @@ def of_config(path: Path) -> Transformer:
     One that has root-mean-square norms is like LLaMA, any other like GPT.
     """
     try:
-        found = json_values.read(path.read_text())
-        found = found.get("text_config") or found
-        experts = [name for name in found if re.fullmatch(r"\w*(num|routed)\w*experts", name)]
+        config = json_values.read(path.read_text())
+        config = config.get("text_config") or config
+        experts = [name for name in config if re.fullmatch(r"\w*(num|routed)\w*experts", name)]
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"MODEL {path}: cannot be read: {error}") from None
-    if any(found[name] for name in experts):
+    if any(config[name] for name in experts):
         raise InputError(
             f"MODEL {path}: a mixture of experts cannot be computed, only dense models"
         )
-    sizes = {name: _first(path, found, *keys) for name, keys in _KEYS.items()}
+    sizes = {name: _first(path, config, *keys) for name, keys in _KEYS.items()}
     width, heads = sizes["width"], sizes["heads"]
-    features = _first(path, found, "head_dim", default=width // heads)
-    kv_heads = _first(path, found, "num_key_value_heads", default=heads)
-    hidden = _first(path, found, "intermediate_size", "n_inner", "ffn_dim", default=4 * width)
-    gated = "rms_norm_eps" in found
+    features = _first(path, config, "head_dim", default=width // heads)
+    kv_heads = _first(path, config, "num_key_value_heads", default=heads)
+    hidden = _first(path, config, "intermediate_size", "n_inner", "ffn_dim", default=4 * width)
+    gated = "rms_norm_eps" in config
     return Transformer(
         sizes["layers"],
         width,
@@ -87,10 +87,10 @@ def of_config(path: Path) -> Transformer:
         kv_heads * features,
         kv_heads,
         gated=gated,
-        tied=found.get("tie_word_embeddings", True) is not False,
+        tied=config.get("tie_word_embeddings", True) is not False,
         positions=0
         if gated
-        else _first(path, found, "n_positions", "max_position_embeddings", default=0),
+        else _first(path, config, "n_positions", "max_position_embeddings", default=0),
     )
 
 
@@ -109,8 +109,8 @@ def of_weights(path: Path) -> Transformer:
         raise InputError(f"MODEL {path}: cannot be read: {why}") from None
 
 
-def _first(path: Path, found: dict[str, Any], *keys: str, default: int | None = None) -> int:
-    value = next((found[key] for key in keys if found.get(key) is not None), default)
+def _first(path: Path, config: dict[str, Any], *keys: str, default: int | None = None) -> int:
+    value = next((config[key] for key in keys if config.get(key) is not None), default)
     if not isinstance(value, int) or not 0 <= value < LARGEST or (not value and default is None):
         raise InputError(f"MODEL {path}: {' or '.join(keys)} is {value!r}, not a number above 0")
     return value

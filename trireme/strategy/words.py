@@ -8,7 +8,9 @@ from trireme.strategy.model import Transformer, llama
 TRAINERS = "trainers"
 
 
-def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines) -> dict[str, str]:
+def pytorch(
+    choice: Choice, model: Transformer, recipe: Recipe, machines: Machines
+) -> dict[str, str]:
     """Returns the fields of a job that trains so with PyTorch."""
     mesh, work = choice.mesh, choice.work
     words = ["--strategy", choice.name]
@@ -16,7 +18,7 @@ def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines
         words += ["--pp", str(mesh.pp), "--dp", str(mesh.dp), "--tp", str(mesh.tp)]
     words += ["--batch-size", str(work.samples * work.parts * mesh.dp)]
     words += ["--micro-batch", str(work.samples)]
-    words += ["--bf16"] if kept.compute == 2 else []
+    words += ["--bf16"] if recipe.compute == 2 else []
     words += ["--recompute"] if work.recompute else []
     sizes = {name: getattr(model, name) for name in ("layers", "width", "heads", "vocabulary")}
     words += [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
@@ -28,7 +30,7 @@ def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines
         "entrypoint": f"{TRAINERS}/language_model.py",
         "args": " ".join(words),
     }
-    if model != llama(**sizes) or kept.weights != 4 or kept.optimizer != 8:
+    if model != llama(**sizes) or recipe.weights != 4 or recipe.optimizer != 8:
         job["note"] = (
             "language_model.py trains a network like LLaMA with AdamW and weights in float32; your "
             "own program needs the same mesh and micro-batch"
@@ -36,15 +38,15 @@ def pytorch(choice: Choice, model: Transformer, kept: Recipe, machines: Machines
     return job
 
 
-def tensorflow(found: list[Choice], model: Transformer, machines: Machines) -> dict[str, str]:
+def tensorflow(choices: list[Choice], model: Transformer, machines: Machines) -> dict[str, str]:
     """Returns the fields of a job that trains so with TensorFlow, or why none does.
 
     Its strategies have the whole model on each device, as DDP has; only parameter servers have not.
     """
-    whole = next((each for each in found if each.name in ("single", "ddp")), None)
+    data_parallel = next((choice for choice in choices if choice.name in ("single", "ddp")), None)
     job = {"framework": "tensorflow", "gpu": str(machines.devices)}
     program = {"entrypoint": f"{TRAINERS}/tensorflow_classifier.py"}
-    if whole and whole.fits:
+    if data_parallel and data_parallel.fits:
         name, strategy = "OneDeviceStrategy", "single"
         if machines.nodes > 1:
             name, strategy = "MultiWorkerMirroredStrategy", "multi_worker"

@@ -27,22 +27,22 @@ class Chosen(NamedTuple):
 def choose(workspace: Path) -> Chosen:
     """Puts what the best trial left where a training without a sweep would have left it."""
     tried = results(workspace)
-    for one in sorted(tried, key=lambda one: one.number):
-        print(one.words, flush=True)
-    failed = [one for one in tried if one.failed]
-    stopped = [one for one in tried if one.stopped]
+    for result in sorted(tried, key=lambda result: result.number):
+        print(result.words, flush=True)
+    failed = [result for result in tried if result.failed]
+    stopped = [result for result in tried if result.stopped]
     best = tried[0]
     if not best.has_model:  # none is stopped before one has come to its end, so all have failed
         reason = f"all {len(tried)} trials failed, as the first did: {best.failed or best.stopped}"
         raise StepFailed(reason, best.detail)
-    own = trial_folder(workspace, best.number)
+    folder = trial_folder(workspace, best.number)
     for name in ("model", "checkpoints"):
-        _move(own / name, workspace / name)
+        _move(folder / name, workspace / name)
     # The trial's own record may still have to be brought to MLflow.
-    shutil.copytree(own / LOGS, workspace / LOGS, dirs_exist_ok=True)
+    shutil.copytree(folder / LOGS, workspace / LOGS, dirs_exist_ok=True)
     if (unsent := workspace / "checkpoints" / unsent_metrics.NAME).is_file():
-        (own / "checkpoints").mkdir(exist_ok=True)
-        unsent.rename(own / "checkpoints" / unsent.name)
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        unsent.rename(folder / "checkpoints" / unsent.name)
     _record(best, len(tried), len(failed), len(stopped))
     journal.log_metrics({"replica_seconds": _replica_seconds(tried, workspace)})
     model = workspace / "model"
@@ -52,18 +52,18 @@ def choose(workspace: Path) -> Chosen:
     return Chosen(str(model), best.entrypoint)
 
 
-def _move(left: Path, kept: Path) -> None:
+def _move(source: Path, destination: Path) -> None:
     """Moves what a trial has left, unless an earlier attempt of this step has done it."""
     # Which has put the trial's metrics back.
-    if left.exists() and [each.name for each in left.iterdir()] != [unsent_metrics.NAME]:
-        shutil.rmtree(kept, ignore_errors=True)
-        left.rename(kept)
-        fix_links(kept, left)
+    if source.exists() and [path.name for path in source.iterdir()] != [unsent_metrics.NAME]:
+        shutil.rmtree(destination, ignore_errors=True)
+        source.rename(destination)
+        fix_links(destination, source)
 
 
 def _replica_seconds(tried: list[TrialResult], workspace: Path) -> float:
     """Returns what all trainings together took."""
-    steps = (in_a_loop(TRIAL, one.number) for one in tried)
+    steps = (in_a_loop(TRIAL, result.number) for result in tried)
     records = (record for step in steps for record in journal.read(workspace, step))
     return sum(record.get("metrics", {}).get("replica_seconds", 0.0) for record in records)
 

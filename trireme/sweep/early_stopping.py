@@ -56,9 +56,9 @@ class EarlyStopping(StrictModel):
         return self.metric.lower().endswith(MINIMIZED)
 
 
-def read(given: dict[str, Any]) -> EarlyStopping | None:
+def read(options: dict[str, Any]) -> EarlyStopping | None:
     """Returns what a pipeline's parameter says; None where it is empty."""
-    return EarlyStopping.read("early_stopping", given) if given else None
+    return EarlyStopping.read("early_stopping", options) if options else None
 
 
 class StoppedEarly(JobFailed):
@@ -96,11 +96,11 @@ class Watch(Observer):
         for line in text.split("\n"):
             if self._word not in line.lower() and not self._reader.place.table:
                 continue  # most lines
-            found = self._reader.read(line)
-            if found:
-                self.told.update(name for name in found.metrics if self._word in name)
-            if found and self._name in found.metrics:
-                self._printed.append(found.metrics[self._name])
+            reading = self._reader.read(line)
+            if reading:
+                self.told.update(name for name in reading.metrics if self._word in name)
+            if reading and self._name in reading.metrics:
+                self._printed.append(reading.metrics[self._name])
                 self._has_printed = True
 
     @property

@@ -79,12 +79,12 @@ def run_trial(
         journal.log_error(error, is_fatal=False)
         print(error.shown(), flush=True)
         result = TrialResult(trial.number, trial.values, failed=str(error), detail=error.detail)
-    said = ""
+    note = ""
     if watch and result.has_model and not watch.has_found:
-        said = f"; no {watch.metric} was found in its lines or in MLflow to stop it early by"
+        note = f"; no {watch.metric} was found in its lines or in MLflow to stop it early by"
         if watch.told:
-            said += f"; its lines tell {', '.join(sorted(watch.told))}"
-    journal.summarize(result.words + said)
+            note += f"; its lines tell {', '.join(sorted(watch.told))}"
+    journal.summarize(result.words + note)
     return result
 
 
@@ -110,10 +110,10 @@ def _train_and_evaluate(
     source = Source(Path(trained.model), settings.code, *program_of)
     if not program:
         return _measured(source, settings.data)
-    found = folder / custom.FOUND
-    shutil.rmtree(found, ignore_errors=True)  # of an earlier attempt
-    custom.run(program, source, settings.data, found)
-    evaluation = custom.read(found)
+    output = folder / custom.FOUND
+    shutil.rmtree(output, ignore_errors=True)  # of an earlier attempt
+    custom.run(program, source, settings.data, output)
+    evaluation = custom.read(output)
     if not evaluation.scores.size:
         raise StepFailed("the evaluation wrote no scores.npy, which is needed to compare trials")
     return evaluation

@@ -71,16 +71,16 @@ class Trial(NamedTuple):
         ``--width`` comes before its value, alone where that is true and not at all where it is
         false; ``--width=`` and Hydra's ``model.width`` and ``+width`` are one word with it.
         """
-        given: list[str] = []
+        arguments: list[str] = []
         for name, value in self.values.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if name.endswith("="):
-                given.append(f"{name}{text}")
+                arguments.append(f"{name}{text}")
             elif not name.startswith("-") and is_option(name):
-                given.append(f"{name}={text}")
+                arguments.append(f"{name}={text}")
             elif name.startswith("-") and value is not False:
-                given += [name] if value is True else [name, text]
-        return given
+                arguments += [name] if value is True else [name, text]
+        return arguments
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -108,8 +108,8 @@ def trials(
         search: One of ``SEARCHES``.
         n_trials: How many trials the search makes; of a grid, 0.
     """
-    found = space(grid, listed, entrypoint, search)
-    ranges = [name for name, values in found.items() if isinstance(values, Range)]
+    parameters = space(grid, listed, entrypoint, search)
+    ranges = [name for name, values in parameters.items() if isinstance(values, Range)]
     for number, values in enumerate(listed):
         if not isinstance(values, dict):
             raise InputError(f"trials.{number} {values!r}: must map names to values")
@@ -126,10 +126,10 @@ def trials(
                 f"n_trials {n_trials}: must be 0 with search {GRID!r}, which tries every "
                 "combination"
             )
-        lists = [values for values in found.values() if isinstance(values, list)]
+        lists = [values for values in parameters.values() if isinstance(values, list)]
         count = math.prod(map(len, lists)) if lists else 0
         combinations = product(*lists) if lists else ()
-        chosen = (dict(zip(found, values, strict=True)) for values in combinations)
+        chosen = (dict(zip(parameters, values, strict=True)) for values in combinations)
         where = "grid and trials"
     else:
         if not 1 <= n_trials <= MOST:
@@ -137,15 +137,15 @@ def trials(
                 f"n_trials {n_trials}: must be 1 to {MOST:,}, the trials that search {search!r} "
                 "makes"
             )
-        if not found:
+        if not parameters:
             raise InputError(f"grid {{}}: must say where search {search!r} looks")
         count = n_trials
         chosen = ({} for _ in range(count))
         where = "n_trials and trials"
     if not 0 < (total := count + len(listed)) <= MOST:
         raise InputError(f"{where}: they give {total:,} trials; 1 to {MOST:,} are allowed")
-    made = [Trial(number, values, search != GRID) for number, values in enumerate(chosen)]
-    return made + [
+    numbered = [Trial(number, values, search != GRID) for number, values in enumerate(chosen)]
+    return numbered + [
         Trial(number, {name: whole(value) for name, value in sorted(values.items())})
         for number, values in enumerate(listed, start=count)
     ]
@@ -163,11 +163,11 @@ def space(grid: dict[str, Any], listed: list[Any], entrypoint: str, search: str)
     return {name: _choice(name, whole(values)) for name, values in sorted(grid.items())}
 
 
-def extremes(found: Space) -> list[dict[str, Any]]:
+def extremes(parameters: Space) -> list[dict[str, Any]]:
     """Returns parameters of the job that a search may come to: each at least once, all largest."""
     ends = {
         name: [values.low, values.high] if isinstance(values, Range) else sorted(values, key=_size)
-        for name, values in found.items()
+        for name, values in parameters.items()
         if not is_option(name)
     }
     most = max(map(len, ends.values()), default=1)
@@ -190,26 +190,26 @@ class Kept(NamedTuple):
 
 
 def save(
-    search: str, found: Space, workspace: Path, early_stopping: dict[str, Any] | None = None
+    search: str, parameters: Space, workspace: Path, early_stopping: dict[str, Any] | None = None
 ) -> None:
     """Keeps a search, for the trials."""
     spaces = {
         name: values._asdict() if isinstance(values, Range) else values
-        for name, values in found.items()
+        for name, values in parameters.items()
     }
-    kept = {"search": search, "space": spaces, "early_stopping": early_stopping or {}}
-    write_whole(workspace / SEARCH, json.dumps(kept))
+    content = {"search": search, "space": spaces, "early_stopping": early_stopping or {}}
+    write_whole(workspace / SEARCH, json.dumps(content))
 
 
 def saved(workspace: Path) -> Kept | None:
     """Returns the search that was kept; None where nothing is searched or stopped early."""
     if not (workspace / SEARCH).exists():
         return None
-    kept = Kept(**json.loads((workspace / SEARCH).read_text()))
-    return kept._replace(
+    content = Kept(**json.loads((workspace / SEARCH).read_text()))
+    return content._replace(
         space={
             name: Range(**values) if isinstance(values, dict) else values
-            for name, values in kept.space.items()
+            for name, values in content.space.items()
         }
     )
 
@@ -227,13 +227,13 @@ def _choice(name: str, values: Any) -> list[Value] | Range:
     if isinstance(values, dict):
         if name == "entrypoint":
             raise InputError(f"grid.entrypoint {values!r}: must be a list of programs")
-        found = _range(name, values)
-        if name in WHOLE and not found.is_whole:
+        bounds = _range(name, values)
+        if name in WHOLE and not bounds.is_whole:
             raise InputError(
                 f"grid.{name} {values!r}: must have a whole low and a whole step, for {name} is a "
                 "whole number"
             )
-        return found
+        return bounds
     if not isinstance(values, list) or not values:
         raise InputError(
             f"grid.{name} {values!r}: must be a list of one value or more, or a range such as "
@@ -244,33 +244,35 @@ def _choice(name: str, values: Any) -> list[Value] | Range:
     return values
 
 
-def _range(name: str, given: dict[str, Any]) -> Range:
-    where = f"grid.{name} {given!r}"
-    if not {"low", "high"} <= given.keys() <= {"low", "high", "step", "log"}:
+def _range(name: str, described: dict[str, Any]) -> Range:
+    where = f"grid.{name} {described!r}"
+    if not {"low", "high"} <= described.keys() <= {"low", "high", "step", "log"}:
         raise InputError(f"{where}: a range has low and high, and may have step and log")
     for key in ("low", "high", "step"):
-        value = given.get(key, 0)
+        value = described.get(key, 0)
         # kfp hands on whole numbers up to 2**53.
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
             raise InputError(f"{where}: {key} must be a number, at most 2**53 from 0")
-    if not isinstance(given.get("log", False), bool):
+    if not isinstance(described.get("log", False), bool):
         raise InputError(f"{where}: log must be true or false")
-    found = Range(**given)
-    if found.low >= found.high:
+    bounds = Range(**described)
+    if bounds.low >= bounds.high:
         raise InputError(f"{where}: low must be less than high")
-    if found.step is not None and not 0 < found.step <= found.high - found.low:
+    if bounds.step is not None and not 0 < bounds.step <= bounds.high - bounds.low:
         raise InputError(f"{where}: step must be more than 0, and at most high less low")
-    if found.step is not None and (found.high - found.low) / found.step > MOST_STEPS:
+    if bounds.step is not None and (bounds.high - bounds.low) / bounds.step > MOST_STEPS:
         raise InputError(f"{where}: step must be greater, for at most 2**54 of them are told apart")
-    if found.log and found.low <= 0:
+    if bounds.log and bounds.low <= 0:
         raise InputError(f"{where}: low must be more than 0 where log is true")
-    if found.log and found.step is not None and not (found.is_whole and found.step == 1):
+    if bounds.log and bounds.step is not None and not (bounds.is_whole and bounds.step == 1):
         raise InputError(
             f"{where}: where log is true, step must be 1, from a whole low, or left out"
         )
-    if found.step and found.is_whole:
-        found = found._replace(high=found.low + (found.high - found.low) // found.step * found.step)
-    return found
+    if bounds.step and bounds.is_whole:
+        bounds = bounds._replace(
+            high=bounds.low + (bounds.high - bounds.low) // bounds.step * bounds.step
+        )
+    return bounds
 
 
 def _check(name: str, value: Any) -> None:
@@ -293,7 +295,7 @@ def is_option(name: str) -> bool:
 def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise InputError(f"grid and trials: the name {name!r} is not a string")
-    varied = [one for one in VARIED if one != "args"]
+    varied = [parameter for parameter in VARIED if parameter != "args"]
     if not is_option(name) and name not in varied:
         raise InputError(
             f"grid and trials: {name!r} must be an option of the program, such as --width, "

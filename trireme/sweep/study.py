@@ -34,29 +34,31 @@ def ask(trial: Trial, workspace: Path, seed: int) -> tuple[Trial, Watch | None]:
 
     One that has begun before has the values that it had then.
     """
-    kept = search_space.saved(workspace)
-    if kept is None or not (trial.is_searched or kept.early_stopping):
+    settings = search_space.saved(workspace)
+    if settings is None or not (trial.is_searched or settings.early_stopping):
         return trial, None
     import optuna
 
-    stopping = early_stopping.read(kept.early_stopping)
-    sampler = _sampler(kept.search, seed, trial.number)
+    stopping = early_stopping.read(settings.early_stopping)
+    sampler = _sampler(settings.search, seed, trial.number)
     study = _study(workspace, sampler, _pruner(stopping))
-    asked = _asked(study, trial.number)
-    if asked and asked.state.is_finished():
-        return trial._replace(values=dict(asked.params)) if trial.is_searched else trial, None
-    if asked:
-        own = optuna.trial.Trial(study, asked._trial_id)
+    frozen = _asked(study, trial.number)
+    if frozen and frozen.state.is_finished():
+        return trial._replace(values=dict(frozen.params)) if trial.is_searched else trial, None
+    if frozen:
+        optuna_trial = optuna.trial.Trial(study, frozen._trial_id)
     else:
-        own = study.ask()
-        own.set_user_attr(TRIAL, trial.number)
+        optuna_trial = study.ask()
+        optuna_trial.set_user_attr(TRIAL, trial.number)
     if trial.is_searched:
-        values = {name: _value(own, name, choice) for name, choice in kept.space.items()}
+        values = {
+            name: _value(optuna_trial, name, choice) for name, choice in settings.space.items()
+        }
         trial = trial._replace(values=values)
     # One that is resumed may begin anew or go on, so nobody knows what its values compare with.
     # On a cluster the lines of before come again.
-    is_resumed = bool(asked and asked.intermediate_values) and not in_a_pod()
-    return trial, Watch(stopping, own) if stopping and not is_resumed else None
+    is_resumed = bool(frozen and frozen.intermediate_values) and not in_a_pod()
+    return trial, Watch(stopping, optuna_trial) if stopping and not is_resumed else None
 
 
 def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:
@@ -66,14 +68,14 @@ def tell(trial: Trial, result: TrialResult, workspace: Path) -> None:
     from optuna.trial import TrialState
 
     study = _study(workspace)
-    asked = _asked(study, trial.number)
-    if asked is None:  # one that is listed, in a sweep that stops none early
+    frozen = _asked(study, trial.number)
+    if frozen is None:  # one that is listed, in a sweep that stops none early
         return
     if result.failed or result.stopped:
         state = TrialState.FAIL if result.failed else TrialState.PRUNED
-        study.tell(asked.number, state=state, skip_if_finished=True)
+        study.tell(frozen.number, state=state, skip_if_finished=True)
     else:
-        study.tell(asked.number, result.score, skip_if_finished=True)
+        study.tell(frozen.number, result.score, skip_if_finished=True)
 
 
 def _study(
@@ -100,8 +102,8 @@ def _sampler(search: str, seed: int, number: int) -> "BaseSampler":
     from optuna.samplers import RandomSampler, TPESampler
 
     # Each trial is another process, which would begin the same random numbers again.
-    own = Random(f"{seed} {number}").getrandbits(32)
-    return TPESampler(seed=own) if search == TPE else RandomSampler(seed=own)
+    own_seed = Random(f"{seed} {number}").getrandbits(32)
+    return TPESampler(seed=own_seed) if search == TPE else RandomSampler(seed=own_seed)
 
 
 def _pruner(how: EarlyStopping | None) -> "BasePruner":
@@ -113,14 +115,14 @@ def _pruner(how: EarlyStopping | None) -> "BasePruner":
 
 
 def _asked(study: "Study", number: int) -> "FrozenTrial | None":
-    asked = (each for each in study.get_trials(deepcopy=False) if TRIAL in each.user_attrs)
-    return next((each for each in asked if each.user_attrs[TRIAL] == number), None)
+    trials = (frozen for frozen in study.get_trials(deepcopy=False) if TRIAL in frozen.user_attrs)
+    return next((frozen for frozen in trials if frozen.user_attrs[TRIAL] == number), None)
 
 
-def _value(own: "OptunaTrial", name: str, choice: list[Value] | Range) -> Value:
+def _value(optuna_trial: "OptunaTrial", name: str, choice: list[Value] | Range) -> Value:
     if isinstance(choice, list):
-        return cast(Value, own.suggest_categorical(name, choice))
+        return cast(Value, optuna_trial.suggest_categorical(name, choice))
     low, high, step, log = choice
     if step is None or not choice.is_whole:
-        return own.suggest_float(name, low, high, step=step, log=log)
-    return own.suggest_int(name, int(low), int(high), step=int(step), log=log)
+        return optuna_trial.suggest_float(name, low, high, step=step, log=log)
+    return optuna_trial.suggest_int(name, int(low), int(high), step=int(step), log=log)

@@ -92,8 +92,8 @@ class Console:
         for line in early[-BURST:] + every[-BURST:]:
             self._take_in(step, line)
         if self._verbose:
-            own = (line for line in every if not self._kfps.are(step, line))
-            self._write("".join(f"{step:<9} {plain(line)}\n" for line in own))
+            shown = (line for line in every if not self._kfps.are(step, line))
+            self._write("".join(f"{step:<9} {plain(line)}\n" for line in shown))
 
     def _take_in(self, step: str, line: str) -> None:
         if line.startswith(_WARNING) and not self._verbose:
@@ -132,17 +132,17 @@ class Console:
     def ended(self, step: str, state: str, summary: str, seconds: float | None = None) -> None:
         """Shows how a step ended."""
         line = self._lines[self._loops[step] or step]
-        took = time.monotonic() - self._begun[step] if seconds is None else seconds
+        duration = time.monotonic() - self._begun[step] if seconds is None else seconds
         line.running -= 1
         line.ended[state] += 1
         if not line.running:
-            line.seconds = line.elapsed if self._loops[step] else took
+            line.seconds = line.elapsed if self._loops[step] else duration
             line.progress, line.share, line.state = None, 0.0, state
         line.text = plain(summary)
         if self._loops[step]:
             line.text = f"{line.counts}; {step}: {line.text}"
         if not self._live:
-            self.print(f"{step:<9} {state.lower()} in {took:.1f} s  {plain(summary)}".rstrip())
+            self.print(f"{step:<9} {state.lower()} in {duration:.1f} s  {plain(summary)}".rstrip())
 
     def print(self, text: str = "") -> None:
         """Prints text, without what would change the terminal."""

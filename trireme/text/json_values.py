@@ -16,12 +16,12 @@ def read(text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise GivenTwiceError(f"{name[:LONGEST_NAME]!r} is given twice")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def whole(value: Any) -> Any:
@@ -30,9 +30,9 @@ def whole(value: Any) -> Any:
     kfp hands on objects and lists as protobuf's ``Struct``, all of whose numbers are doubles.
     """
     if isinstance(value, dict):
-        return {name: whole(each) for name, each in value.items()}
+        return {name: whole(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [whole(each) for each in value]
+        return [whole(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -41,6 +41,8 @@ def words(values: Any) -> Any:
     if not isinstance(values, list | tuple):
         return values
     return [
-        json.dumps(each) if isinstance(each, int | float) and not isinstance(each, bool) else each
-        for each in whole(list(values))
+        json.dumps(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else value
+        for value in whole(list(values))
     ]

@@ -94,12 +94,12 @@ def parse(text: str, called: str, loader: type[Loader] = Loader) -> Any:
 def documents(text: str, called: str) -> list[Any]:
     """Returns what each document of a YAML text holds, but for empty ones."""
     with _explained(called), closing(Loader(text)) as reader:
-        found = []
+        contents = []
         while reader.check_node():
             if node := reader.get_node():
                 _refuse_large(node)
-                found.append(reader.construct_document(node))
-        return [document for document in found if document is not None]
+                contents.append(reader.construct_document(node))
+        return [document for document in contents if document is not None]
 
 
 def check(text: str, called: str) -> None:
@@ -114,16 +114,16 @@ def _refuse_large(node: yaml.Node) -> None:
     """Refuses what is too much with all that is in it as often as there is an alias for it."""
     values, waiting = 0, [(node, 0)]
     while waiting:
-        one, depth = waiting.pop()
+        current, depth = waiting.pop()
         values += 1
         if values > MOST:
             raise _Refused(f"it holds more than {MOST:,} values, aliases followed")
         if depth > DEEPEST:
             raise _Refused(_TOO_DEEP)
-        if isinstance(one, yaml.MappingNode):
-            waiting += [(part, depth + 1) for pair in one.value for part in pair]
-        elif isinstance(one, yaml.SequenceNode):
-            waiting += [(part, depth + 1) for part in one.value]
+        if isinstance(current, yaml.MappingNode):
+            waiting += [(part, depth + 1) for pair in current.value for part in pair]
+        elif isinstance(current, yaml.SequenceNode):
+            waiting += [(part, depth + 1) for part in current.value]
 
 
 @contextmanager

@@ -78,15 +78,17 @@ _SIGNS = {
 }
 
 
-def why_broken(said: str) -> str:
+def why_broken(message: str) -> str:
     """Returns in words why a connection to a server is broken, or was never made.
 
     Args:
-        said: What a library says of it. It may hold the URL, so nothing is looked for that a path
-            could be called.
+        message: What a library says of it. It may hold the URL, so nothing is looked for that a
+            path could be called.
     """
-    said = said.lower()
-    return next((words for sign, words in _SIGNS.items() if sign in said), "the connection broke")
+    message = message.lower()
+    return next(
+        (words for sign, words in _SIGNS.items() if sign in message), "the connection broke"
+    )
 
 
 def denied(dataset: Dataset, words: str) -> InputError:
@@ -140,11 +142,11 @@ class _OfPackage:
     """A source of another package, which has to give what ``Source`` says."""
 
     def __init__(self, dataset: Dataset, entry: "EntryPoint") -> None:
-        made = plugins.load(entry)
-        name = getattr(made, "__name__", entry.name)
+        source = plugins.load(entry)
+        name = getattr(source, "__name__", entry.name)
         self._what = f"dataset_uri {dataset.uri!r}: {name}, a data source of {plugins.whose(entry)}"
         with self._explained("__init__"):
-            self._source = made(dataset)
+            self._source = source(dataset)
         for method in ("list", "read"):
             if not callable(getattr(self._source, method, None)):
                 raise InputError(f"{self._what}, has no {method}")
@@ -155,7 +157,7 @@ class _OfPackage:
 
     def list(self) -> list[Entry]:
         with self._explained("list"):
-            return [_entry(each) for each in self._source.list()]
+            return [_entry(item) for item in self._source.list()]
 
     def read(self, entry: Entry, start: int, length: int) -> Iterator[bytes | memoryview]:
         with self._explained("read"):
@@ -173,14 +175,14 @@ class _OfPackage:
             raise SourceFailed(f"{self._what}, failed in {method}: {why}") from error
 
 
-def _entry(given: Any) -> Entry:
+def _entry(item: Any) -> Entry:
     """Returns what a source of another package has listed."""
-    if not isinstance(given, tuple) or len(given) != len(Entry._fields):
-        raise TypeError(f"{repr(given)} is no Entry")
-    entry = Entry(*given)
-    for field, meant in Entry.__annotations__.items():
-        if not isinstance(value := getattr(entry, field), meant):
-            raise TypeError(f"{field} {repr(value)} of {repr(entry.name)} is no {meant.__name__}")
+    if not isinstance(item, tuple) or len(item) != len(Entry._fields):
+        raise TypeError(f"{repr(item)} is no Entry")
+    entry = Entry(*item)
+    for field, kind in Entry.__annotations__.items():
+        if not isinstance(value := getattr(entry, field), kind):
+            raise TypeError(f"{field} {repr(value)} of {repr(entry.name)} is no {kind.__name__}")
     if entry.size < 0:
         raise ValueError(f"size {entry.size} of {repr(entry.name)} is less than 0")
     return entry

@@ -62,7 +62,7 @@ class HubSource:
             with self._get(f"{repository}/revision/{quote(place.revision, safe='')}") as answer:
                 self._commit = str(answer.json()["sha"])
             tree = self._tree(f"{repository}/tree/{self._commit}?recursive=true")
-            files = {str(one["path"]): one for one in tree if one["type"] == "file"}
+            files = {str(file["path"]): file for file in tree if file["type"] == "file"}
             if place.path in files:
                 files = {place.path: files[place.path]}
                 self._prefix = place.path.removesuffix(place.path.rpartition("/")[2])

@@ -44,11 +44,11 @@ def keys_of(dataset: Dataset, prefix: str) -> Iterator[Key]:
         obstore.exceptions.BaseError: There are no credentials.
     """
     query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
-    asked = session()
-    asked.auth = lambda request: request  # or a password in ~/.netrc would go along
+    client = session()
+    client.auth = lambda request: request  # or a password in ~/.netrc would go along
     while True:
         try:
-            answer = asked.get(_url(dataset, query), timeout=TIMEOUT)
+            answer = client.get(_url(dataset, query), timeout=TIMEOUT)
         except requests.RequestException as error:
             raise Fault(why_broken(str(error))) from None
         if answer.status_code != 200:
@@ -68,36 +68,36 @@ def keys_of(dataset: Dataset, prefix: str) -> Iterator[Key]:
 def _keys(page: ElementTree.Element) -> Iterator[Key]:
     # XML has no control characters, and a server need not know that it is to encode them.
     is_encoded = page.findtext("{*}EncodingType") == "url"
-    for each in page.iterfind("{*}Contents"):
-        name = each.findtext("{*}Key", "")
+    for item in page.iterfind("{*}Contents"):
+        name = item.findtext("{*}Key", "")
         yield Key(
             unquote_plus(name) if is_encoded else name,
-            int(each.findtext("{*}Size", "")),
-            each.findtext("{*}ETag"),
-            datetime.fromisoformat(each.findtext("{*}LastModified", "")),
+            int(item.findtext("{*}Size", "")),
+            item.findtext("{*}ETag"),
+            datetime.fromisoformat(item.findtext("{*}LastModified", "")),
         )
 
 
 def _url(dataset: Dataset, query: dict[str, str]) -> str:
     """Returns the URL that answers a query about a bucket."""
     # The library appends the path of an object. AWS's own ones send x-id, which servers ignore.
-    asked = urlencode(query | {"x-id": ""}, quote_via=quote)
+    encoded = urlencode(query | {"x-id": ""}, quote_via=quote)
     if dataset.place.kind == "gs":
         server = os.environ.get("GOOGLE_BASE_URL", "https://storage.googleapis.com")
-        place = f"{server}/{dataset.place.host}"
-        given: dict[str, Any] = {"base_url": f"{place}?{asked}"}
+        address = f"{server}/{dataset.place.host}"
+        options: dict[str, Any] = {"base_url": f"{address}?{encoded}"}
     else:
         # Where the bucket is, as the library has it, for which it needs no credentials.
         none: dict[str, Any] = {"access_key_id": "-", "secret_access_key": "-"}
         bucket = bucket_of(dataset, none | {"skip_signature": False}, is_opened=False)
-        place = obstore.sign(bucket, "GET", "x", _VALID).partition("?")[0].removesuffix("/x")
-        given = {"endpoint": f"{place}?{asked}", "virtual_hosted_style_request": True}
+        address = obstore.sign(bucket, "GET", "x", _VALID).partition("?")[0].removesuffix("/x")
+        options = {"endpoint": f"{address}?{encoded}", "virtual_hosted_style_request": True}
     if _is_public(dataset):
-        return f"{place}?{asked}"
-    return obstore.sign(bucket_of(dataset, given), "GET", "x", _VALID)
+        return f"{address}?{encoded}"
+    return obstore.sign(bucket_of(dataset, options), "GET", "x", _VALID)
 
 
 def _is_public(dataset: Dataset) -> bool:
     kind = dataset.place.kind
-    said = os.environ.get(_UNSIGNED.get(kind, ""), "").lower()
-    return not dataset.secret and (kind == "oss" or said in ("1", "true", "on", "yes", "y"))
+    unsigned = os.environ.get(_UNSIGNED.get(kind, ""), "").lower()
+    return not dataset.secret and (kind == "oss" or unsigned in ("1", "true", "on", "yes", "y"))

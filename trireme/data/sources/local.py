@@ -96,8 +96,8 @@ def _add_below(
     # Names are looked up in the open directory: of a hundred thousand paths that takes longer.
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        with os.scandir(descriptor) as found:
-            for item in found:
+        with os.scandir(descriptor) as items:
+            for item in items:
                 info = _info(item, directory)
                 if stat.S_ISREG(info.st_mode):
                     entries.append(Entry(prefix + item.name, info.st_size, _version(info)))

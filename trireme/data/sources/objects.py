@@ -46,10 +46,10 @@ class ObjectSource:
         """Returns all files; see ``Source``."""
         try:
             # What is to be left out has to be seen.
-            found = self._keys() if "/" in self._dataset.exclude else None
-            found = found or self._found()
-            if found is None:
-                found = self._keys()
+            entries = self._keys() if "/" in self._dataset.exclude else None
+            entries = entries or self._listed()
+            if entries is None:
+                entries = self._keys()
         except FileNotFoundError:
             raise InputError(
                 f"dataset_uri {self._dataset.uri!r}: there is no such bucket, or it is empty there"
@@ -61,24 +61,24 @@ class ObjectSource:
             raise reason from None
         except Fault as fault:
             raise unreachable(self._dataset, fault) from None
-        return [entry._replace(name=entry.name.removeprefix(self._prefix)) for entry in found]
+        return [entry._replace(name=entry.name.removeprefix(self._prefix)) for entry in entries]
 
-    def _found(self) -> Entries | None:
+    def _listed(self) -> Entries | None:
         """Returns what the library lists; None where it cannot, or keys are the same path."""
         try:
-            found = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
+            listed = [meta for page in obstore.list(self._store, self._prefix) for meta in page]
         except InvalidPathError:
             return None
-        if not found and self._prefix:
+        if not listed and self._prefix:
             path = self._dataset.place.path
-            found = [obstore.head(self._store, path)]
+            listed = [obstore.head(self._store, path)]
             self._prefix = path.removesuffix(path.rpartition("/")[2])
-        files = [meta["path"] for meta in found if meta["size"]]
+        files = [meta["path"] for meta in listed if meta["size"]]
         if len(set(files)) < len(files):
             return None
         return [
             Entry(meta["path"], meta["size"], _version(meta["e_tag"], meta["last_modified"]))
-            for meta in self._without_folders(found)
+            for meta in self._without_folders(listed)
             if f"{meta['path']}/" != self._prefix
         ]
 
@@ -91,17 +91,17 @@ class ObjectSource:
             if key.size or not key.name.endswith("/")  # which stands for a folder
         ]
 
-    def _without_folders(self, found: "Listed") -> "Listed":
+    def _without_folders(self, listed: "Listed") -> "Listed":
         """Leaves out empty objects whose names end with a slash, as consoles make for folders.
 
         The library takes the slash away, and they look like files; under the name without it
         there is nothing, or another object.
         """
-        empty = {meta["path"] for meta in found if not meta["size"]}
+        empty = {meta["path"] for meta in listed if not meta["size"]}
         with ThreadPoolExecutor(self.readers) as readers:
             files = dict(zip(empty, readers.map(self._is_empty, empty), strict=True))
-        kept = {meta["path"]: meta for meta in found if meta["size"] or files[meta["path"]]}
-        return list(kept.values())
+        by_path = {meta["path"]: meta for meta in listed if meta["size"] or files[meta["path"]]}
+        return list(by_path.values())
 
     def _is_empty(self, path: str) -> bool:
         try:

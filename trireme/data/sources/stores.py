@@ -93,9 +93,9 @@ def bucket_of(
         # An address from the environment is the library's to read, so it is to be allowed too.
         "allow_http": not endpoint or endpoint.startswith("http://"),
     }
-    given = {name: value for name, value in config.items() if value is not None}
+    settings = {name: value for name, value in config.items() if value is not None}
     try:
-        return S3Store(bucket, retry_config=_RETRIES, client_options=client, **given)
+        return S3Store(bucket, retry_config=_RETRIES, client_options=client, **settings)
     except BaseError as error:  # which has a page of debugging below its first line
         raise InputError(
             f"dataset_uri {dataset.uri!r}: the environment's variables of S3 do not fit together: "
@@ -125,8 +125,8 @@ def _credentials(secret: secrets.Secret, kind: str) -> dict[str, Any]:
     """Returns what a store is opened with, so that nothing of the environment is mixed in."""
     if secret:
         names = ("access_key_id", "secret_access_key", "token")
-        found = dict(zip(names, map(secret.get, KEYS[kind]), strict=False))
-        return {"credential_provider": lambda: found | {"expires_at": None}}
+        values = dict(zip(names, map(secret.get, KEYS[kind]), strict=False))
+        return {"credential_provider": lambda: values | {"expires_at": None}}
     # What the environment may hold is Amazon's.
     return {"skip_signature": True} if kind == "oss" else {}
 
@@ -168,19 +168,19 @@ def _is_address(host: str) -> bool:
 
 def explained(error: BaseError, dataset: Dataset) -> TriremeError | Fault:
     """Returns what a store's error means to a person, with nothing secret in it."""
-    said, uri = str(error), dataset.uri
-    if _LOOKED_FOR.search(said):
+    text, uri = str(error), dataset.uri
+    if _LOOKED_FOR.search(text):
         return _nobodys(dataset)
-    said = _URL.sub("", said)  # which holds names that could be taken for what is looked for
-    match = _STATUS.search(said)
+    text = _URL.sub("", text)  # which holds names that could be taken for what is looked for
+    match = _STATUS.search(text)
     if status := int(match[1] or match[2]) if match else 0:
-        return answered(said, status, dataset)
-    if "non-partial response" in said:
+        return answered(text, status, dataset)
+    if "non-partial response" in text:
         return InputError(
             f"dataset_uri {uri!r}: the server does not answer requests for a part of an object as "
             "S3 does (status 206), and large objects are read in parts"
         )
-    return Fault(_words(said))
+    return Fault(_words(text))
 
 
 def _nobodys(dataset: Dataset) -> InputError:
@@ -191,9 +191,9 @@ def _nobodys(dataset: Dataset) -> InputError:
     )
 
 
-def answered(said: str, status: int, dataset: Dataset) -> TriremeError | Fault:
+def answered(text: str, status: int, dataset: Dataset) -> TriremeError | Fault:
     """Returns what an answer of a store means that is no success."""
-    uri, words = dataset.uri, _words(said, status)
+    uri, words = dataset.uri, _words(text, status)
     if status in (401, 403):
         return denied(dataset, words)
     if status == 404:
@@ -205,14 +205,14 @@ def answered(said: str, status: int, dataset: Dataset) -> TriremeError | Fault:
 
 def unreachable(dataset: Dataset, fault: Fault) -> SourceFailed:
     """Returns the error for a source that stayed away."""
-    place = f" from {_url(dataset.endpoint)}" if dataset.endpoint else ""
-    return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read{place}: {fault}")
+    where = f" from {_url(dataset.endpoint)}" if dataset.endpoint else ""
+    return SourceFailed(f"dataset_uri {dataset.uri!r} could not be read{where}: {fault}")
 
 
-def _words(said: str, status: int = 0) -> str:
-    code, message = _CODE.search(said), _MESSAGE.search(said)
+def _words(text: str, status: int = 0) -> str:
+    code, message = _CODE.search(text), _MESSAGE.search(text)
     if code:
         return f"{code[1]}: {message[1]}" if message else code[1]
     if status:
         return f"status {status}"
-    return why_broken(said)
+    return why_broken(text)

@@ -93,8 +93,8 @@ class WebSource:
             if answer.status_code != 206:
                 raise changed(self._uri, entry.name)
             self._refuse_another(answer, entry)
-            found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-            if not found or (found[1], found[3]) != (str(start), str(entry.size)):
+            match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+            if not match or (match[1], match[3]) != (str(start), str(entry.size)):
                 raise changed(self._uri, entry.name)
             yield from body(answer, length)
 
@@ -125,9 +125,9 @@ class WebSource:
         return accepted(answer, self._dataset, "there is no such file")
 
     def _size(self, answer: Any) -> int:
-        found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        if answer.status_code in (206, 416) and found:
-            return int(found[3])
+        match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if answer.status_code in (206, 416) and match:
+            return int(match[3])
         length = answer.headers.get("Content-Length", "")
         if answer.status_code != 200 or not length.isdigit():
             raise InputError(
@@ -147,7 +147,7 @@ class WebSource:
 
 def session() -> requests.Session:
     """Returns what asks servers again where they fail for a moment."""
-    made = requests.Session()
+    client = requests.Session()
     retry = Retry(
         total=5,
         backoff_factor=0.3,
@@ -156,9 +156,9 @@ def session() -> requests.Session:
         respect_retry_after_header=True,
     )
     for scheme in ("http://", "https://"):
-        made.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
-    made.headers["Accept-Encoding"] = "identity"
-    return made
+        client.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+    client.headers["Accept-Encoding"] = "identity"
+    return client
 
 
 def accepted(answer: Any, dataset: Dataset, missing: str) -> Any:

@@ -41,23 +41,23 @@ class Advice(Observer):
         if isinstance(failure, JobFailed) and not isinstance(failure, Cancelled):
             measured = replace(self._about, failure=f"{failure}\n{failure.detail}")
         elif failure is None:
-            idle, there = (
+            idle, total = (
                 now - before for now, before in zip(self._idle(), self._before, strict=True)
             )
             lives = timeline.read(self._logs / timeline.NAME)
             uses = {name: Use(life.ran, life.cpu, life.peak_memory) for name, life in lives.items()}
-            share = idle / there if there else None
+            share = idle / total if total else None
             measured = replace(self._about, replicas=uses, idle=share)
         else:
             return
         try:
-            found = [str(each) for each in suggestions(measured, prices.read())]
+            advice = [str(suggestion) for suggestion in suggestions(measured, prices.read())]
         except TriremeError as error:  # a broken table of prices; the training has ended well
             self.record(words=[f"warning: there is no advice: {error}"])
             return
-        if found:
-            words = [f"advice: {each}" for each in found] if self._says else []
-            self.record(tags={TAG: "\n".join(found)}, words=words)
+        if advice:
+            words = [f"advice: {suggestion}" for suggestion in advice] if self._says else []
+            self.record(tags={TAG: "\n".join(advice)}, words=words)
 
 
 def about(
@@ -76,11 +76,11 @@ def about(
         has_gpu: Whether this machine has a GPU, where it runs here.
         cores: The processors of this machine, likewise.
     """
-    asked = _asked_by(manifest, job)
-    asks = any(is_gpu(name) for each in asked.values() for name in each.requests)
+    requested = _asked_by(manifest, job)
+    asks = any(is_gpu(name) for role in requested.values() for name in role.requests)
     return Measured(
         {},
-        asked,
+        requested,
         job.world_size,
         cores=cores,
         has_gpu=has_gpu or asks,
@@ -92,7 +92,7 @@ def about(
 def _asked_by(manifest: Mapping[str, Any], job: TrainingJob) -> dict[str, Asked]:
     """Returns what each replica of a job asks for, by role."""
     framework = job.plugin
-    own = {name.lower(): replica.model_fields_set for name, replica in job.replicas.items()}
+    set_fields = {name.lower(): replica.model_fields_set for name, replica in job.replicas.items()}
     trains = {name: role.trains for role in framework.roles for name in (role.name, role.title)}
     return {
         role.name.lower(): Asked(
@@ -101,7 +101,7 @@ def _asked_by(manifest: Mapping[str, Any], job: TrainingJob) -> dict[str, Asked]
             role.selector,
             role.count,
             trains.get(role.name, True),  # as all nodes of a TrainJob do
-            own.get(role.name.lower(), ()),
+            set_fields.get(role.name.lower(), ()),
         )
         for role in roles(manifest)
     }

@@ -113,8 +113,8 @@ def kind_of(stack: Sequence[Frame]) -> str:
     computes is data.
     """
     for kind, file, function in _COMPILED:
-        if any(file.search(each.file) and function.fullmatch(each.function) for each in stack):
-            if kind == LOADER and any(_WAITING.search(each.file) for each in stack[:4]):
+        if any(file.search(frame.file) and function.fullmatch(frame.function) for frame in stack):
+            if kind == LOADER and any(_WAITING.search(frame.file) for frame in stack[:4]):
                 return LOADER_WAITS
             return kind
     return REST
@@ -144,11 +144,11 @@ def kind(
         has_peers: Whether several processes train.
         has_gpu: Whether it uses a GPU.
     """
-    found = kind_of(stack)
-    if found != COMPUTE or runs:
-        return found
+    activity = kind_of(stack)
+    if activity != COMPUTE or runs:
+        return activity
     loading = {
-        number for number, other in others if any(_FEEDS.search(each.file) for each in other)
+        number for number, other in others if any(_FEEDS.search(frame.file) for frame in other)
     }
     computes = any(
         thread.runs and thread.number not in loading and not _CARRIES.match(thread.name)

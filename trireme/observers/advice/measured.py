@@ -35,7 +35,7 @@ class Use:
 
     def share(self, kind: str) -> float:
         """Returns the share of its time that went to something, from 0 to 1."""
-        return self.looks[kind] / max(1, sum(self.looks[each] for each in KINDS))
+        return self.looks[kind] / max(1, sum(self.looks[other] for other in KINDS))
 
 
 @dataclass(frozen=True)

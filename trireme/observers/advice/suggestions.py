@@ -58,10 +58,10 @@ class Suggestion(NamedTuple):
 
 def suggestions(measured: Measured, prices: Prices | None = None) -> list[Suggestion]:
     """Returns what to change, the most telling first."""
-    found = [suggestion for rule in RULES if (suggestion := rule(measured))]
+    advice = [suggestion for rule in RULES if (suggestion := rule(measured))]
     for rule in OF_ROLES:
-        found += _of_roles(rule, measured, prices)
-    return found
+        advice += _of_roles(rule, measured, prices)
+    return advice
 
 
 def save_memory(measured: Measured) -> Suggestion | None:
@@ -116,8 +116,8 @@ def exchange_less(measured: Measured) -> Suggestion | None:
     why = f"communication takes {share:.0%} of the time, also of the replica that waits least"
     if not measured.by_gradients:
         return Suggestion(why, "fewer replicas, each with more to compute, exchange less")
-    wanted = LITTLE_COMMUNICATION
-    times = math.ceil(share / max(1 - share, 0.01) * (1 - wanted) / wanted)
+    goal = LITTLE_COMMUNICATION
+    times = math.ceil(share / max(1 - share, 0.01) * (1 - goal) / goal)
     times = min(times, MOST_ACCUMULATED)
     change = f"accumulate the gradients of {times} batches (no_sync() in DistributedDataParallel), "
     change += f"or a batch {times} times as large; both learn from so many samples at a time"
@@ -144,7 +144,7 @@ def larger_batch(measured: Measured) -> Suggestion | None:
     waits = measured.share(DATA) >= MUCH_DATA or measured.share(COMMUNICATION) >= MUCH_DATA
     if measured.looks < FEWEST or waits or not idle or len(idle) < len(measured.gpus):
         return None
-    gpu = max(idle, key=lambda each: each.busy)
+    gpu = max(idle, key=lambda device: device.busy)
     why = f"GPU {gpu.name} works {gpu.busy:.0%} of the time, {gpu.memory:.0%} of its memory is used"
     return Suggestion(why, "a larger batch")
 
@@ -191,16 +191,16 @@ def more_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     limit = float(asked.limits.get("cpu", 0))
     if most.cpu is None or not limit or most.cpu < FULL * limit:
         return None
-    wanted = _halves(max(most.cpu, limit) * MARGIN)
+    amount = _halves(max(most.cpu, limit) * MARGIN)
     if measured.cores:  # no more than it can be given here, which is all that is known
-        replicas = sum(each.count for each in measured.asked.values())
-        wanted = min(wanted, Decimal(int(2 * measured.cores / replicas)) / 2)
-    if wanted <= limit:
+        replicas = sum(role.count for role in measured.asked.values())
+        amount = min(amount, Decimal(int(2 * measured.cores / replicas)) / 2)
+    if amount <= limit:
         return None
     above = most.cpu > 1.05 * limit
     why = f"it uses {_short(most.cpu)} CPUs, and may use {limit:g}"
     why += ", which a cluster keeps it to" if above else ""
-    return _Of("cpu", wanted, why)
+    return _Of("cpu", amount, why)
 
 
 def fewer_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
@@ -208,13 +208,13 @@ def fewer_cpus(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     request = float(asked.requests.get("cpu", 0))
     if most.cpu is None or not request or measured.share(DATA) >= MUCH_DATA:
         return None  # more loaders may use them
-    all_asked = sum(each.count * each.requests.get("cpu", 0) for each in measured.asked.values())
+    all_asked = sum(role.count * role.requests.get("cpu", 0) for role in measured.asked.values())
     if _is_full(measured) or (measured.cores and all_asked > measured.cores):
         return None  # it has not had them
-    wanted = _halves(most.cpu * MARGIN)
-    if wanted > UNUSED * request or request - float(wanted) < 1:
+    amount = _halves(most.cpu * MARGIN)
+    if amount > UNUSED * request or request - float(amount) < 1:
         return None
-    return _Of("cpu", wanted, f"it uses {_short(most.cpu)} of {request:g} CPUs")
+    return _Of("cpu", amount, f"it uses {_short(most.cpu)} of {request:g} CPUs")
 
 
 def more_memory(measured: Measured, asked: Asked, most: Use) -> _Of | None:
@@ -231,11 +231,11 @@ def less_memory(measured: Measured, asked: Asked, most: Use) -> _Of | None:
     request = float(asked.requests.get("memory", 0))
     if most.memory is None or not request:
         return None
-    wanted = _whole_gib(most.memory * MARGIN)
-    if wanted > UNUSED * request or request - float(wanted) < GIB:
+    amount = _whole_gib(most.memory * MARGIN)
+    if amount > UNUSED * request or request - float(amount) < GIB:
         return None
     why = f"it had at most {_gib(most.memory)} of its {_gib(request)} of memory"
-    return _Of("memory", wanted, why)
+    return _Of("memory", amount, why)
 
 
 RULES: tuple[Callable[[Measured], Suggestion | None], ...] = (
@@ -254,28 +254,33 @@ def _of_roles(
     rule: Callable[[Measured, Asked, Use], _Of | None], measured: Measured, prices: Prices | None
 ) -> Iterator[Suggestion]:
     """Yields what a rule says of roles: once, where it is the same for all."""
-    found = {}
+    by_role = {}
     for role, asked in measured.asked.items():
         uses = [
             use
             for name, use in measured.replicas.items()
             if role_of(name) == role and use.seconds >= measured.least
         ]
-        if uses and (said := rule(measured, asked, _most(uses))):
-            found[role] = said
-    same = len(found) == len(measured.asked) and len({said.amount for said in found.values()}) == 1
+        if uses and (proposal := rule(measured, asked, _most(uses))):
+            by_role[role] = proposal
+    same = (
+        len(by_role) == len(measured.asked)
+        and len({proposal.amount for proposal in by_role.values()}) == 1
+    )
     # Which the job's own field would not change.
-    same = same and not any(said.name in measured.asked[role].own for role, said in found.items())
-    most = max(found, key=lambda role: found[role].why, default="")
-    for role in [most] if same else found:
-        roles = list(found) if same else [role]
-        said = found[role]
-        where = said.name if same else f"replicas.{role}.{said.name}"
-        who = role if measured.asked[role].count == 1 else f"each {role}"
-        who = "each replica" if same and len(found) > 1 else who
-        change = f"{measured.place}{where}: {shown(said.name, said.amount)}"
-        why = said.why.replace("it ", f"{who} ", 1)
-        yield Suggestion(why, change, _saves(measured, roles, said, prices))
+    same = same and not any(
+        proposal.name in measured.asked[role].own for role, proposal in by_role.items()
+    )
+    most = max(by_role, key=lambda role: by_role[role].why, default="")
+    for role in [most] if same else by_role:
+        roles = list(by_role) if same else [role]
+        proposal = by_role[role]
+        where = proposal.name if same else f"replicas.{role}.{proposal.name}"
+        subject = role if measured.asked[role].count == 1 else f"each {role}"
+        subject = "each replica" if same and len(by_role) > 1 else subject
+        change = f"{measured.place}{where}: {shown(proposal.name, proposal.amount)}"
+        why = proposal.why.replace("it ", f"{subject} ", 1)
+        yield Suggestion(why, change, _saves(measured, roles, proposal, prices))
 
 
 def _most(uses: list[Use]) -> Use:
@@ -285,7 +290,7 @@ def _most(uses: list[Use]) -> Use:
     return Use(uses[0].seconds, max(cpus, default=None), max(memory, default=None))
 
 
-def _saves(measured: Measured, roles: list[str], said: _Of, prices: Prices | None) -> str:
+def _saves(measured: Measured, roles: list[str], proposal: _Of, prices: Prices | None) -> str:
     """Says what an hour of the job costs less, or more, with another amount."""
     if not prices:
         return ""
@@ -293,7 +298,7 @@ def _saves(measured: Measured, roles: list[str], said: _Of, prices: Prices | Non
     for role in roles:
         asked = measured.asked[role]
         now = prices.hour(asked.requests, asked.selector)
-        then = prices.hour({**asked.requests, said.name: said.amount}, asked.selector)
+        then = prices.hour({**asked.requests, proposal.name: proposal.amount}, asked.selector)
         difference += asked.count * (now - then)
     words = prices.in_words(abs(difference))
     return f"saves {words} an hour" if difference > 0 else f"costs {words} more an hour"

@@ -134,9 +134,11 @@ class Report:
 
     def _add(self, problems: list[dict[str, Any]]) -> None:
         known = {problem["sentence"] for problem in self.problems}
-        self.problems += [each for each in problems if each["sentence"] not in known]
-        self.problems.sort(key=lambda each: (not each["fatal"], LADDER.index(each["step"])))
-        if self._failed_at is None and any(each["fatal"] for each in self.problems):
+        self.problems += [problem for problem in problems if problem["sentence"] not in known]
+        self.problems.sort(
+            key=lambda problem: (not problem["fatal"], LADDER.index(problem["step"]))
+        )
+        if self._failed_at is None and any(problem["fatal"] for problem in self.problems):
             self._failed_at = time.monotonic()
 
     def _keep(self) -> None:
@@ -180,14 +182,14 @@ def figures(content: dict[str, Any]) -> dict[str, float]:
     """Returns the figures of a preflight by the names that they have in MLflow."""
     records = content["replicas"]
     links = [link for record in records for link in record["links"]]
-    found = {"problems": float(len(content["problems"]))}
+    values = {"problems": float(len(content["problems"]))}
     if content["seconds"] is not None:
-        found["seconds"] = content["seconds"]
+        values["seconds"] = content["seconds"]
     if rates := [link["rate"] for link in links if "rate" in link]:
-        found["slowest_link_gbit_per_s"] = min(rates) * 8 / 1e9
-        found["slowest_answer_ms"] = 1000 * max(link["answer"] for link in links)
+        values["slowest_link_gbit_per_s"] = min(rates) * 8 / 1e9
+        values["slowest_answer_ms"] = 1000 * max(link["answer"] for link in links)
     if clocks := [record["clock"] for record in records]:
-        found["clocks_apart_s"] = max(clocks) - min(clocks)
+        values["clocks_apart_s"] = max(clocks) - min(clocks)
     slowest: dict[int, float] = {}
     for record in records:
         for size, seconds in record["all_reduce"].items():
@@ -198,10 +200,10 @@ def figures(content: dict[str, Any]) -> dict[str, float]:
         name = {SMALL: "small", MEDIUM: "medium"}.get(size, "large")
         # As NCCL's tests count it: what each replica sends.
         rate = 2 * (count - 1) / count * size * 8 / 1e9 / seconds
-        found[f"all_reduce_{name}_gbit_per_s"] = rate
+        values[f"all_reduce_{name}_gbit_per_s"] = rate
         if name == "large":
-            found["all_reduce_large_mib"] = size / 2**20
-    return {f"preflight/{name}": float(value) for name, value in found.items()}
+            values["all_reduce_large_mib"] = size / 2**20
+    return {f"preflight/{name}": float(value) for name, value in values.items()}
 
 
 HEADINGS = [

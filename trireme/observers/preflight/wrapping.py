@@ -92,11 +92,11 @@ def wrap(
         "token": secrets.token_hex(8),
     }
     for role, container in _containers(manifest, job):
-        asked = json.dumps((container.get("resources") or {}).get("limits") or {}, sort_keys=True)
+        limits = json.dumps((container.get("resources") or {}).get("limits") or {}, sort_keys=True)
         saves = bool(job.runtime) or job.plugin.role(role).saves
-        own = config | {"role": role, "asked": asked, "saves": saves}
+        settings = config | {"role": role, "asked": limits, "saves": saves}
         # Kubernetes replaces $(NAME) in it.
-        words = json.dumps(own, separators=(",", ":")).replace("$", "$$")
+        words = json.dumps(settings, separators=(",", ":")).replace("$", "$$")
         command = ["true"] if alone else container.get("command") or []
         container["command"] = ["sh", "-c", _SCRIPT, code(), words, *command]
         if alone:
@@ -126,8 +126,8 @@ def _containers(manifest: dict[str, Any], job: "TrainingJob") -> list[tuple[str,
     """Returns the containers that meet, each with its role; of an MPI job the launcher's."""
     if job.runtime:
         return [("node", manifest["spec"]["trainer"])]
-    found = [(role.name.lower(), role.pod["containers"][0]) for role in roles(manifest)]
+    containers = [(role.name.lower(), role.pod["containers"][0]) for role in roles(manifest)]
     if "hostfile" not in job.plugin.meeting:
-        return found
+        return containers
     (met,) = _counts(job)
-    return [(met, each) for role, each in found if job.plugin.role(role).is_leader]
+    return [(met, container) for role, container in containers if job.plugin.role(role).is_leader]

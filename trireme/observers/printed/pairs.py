@@ -49,13 +49,13 @@ def metrics_of(text: str, has_position: bool, known: Collection[str]) -> dict[st
         has_position: Whether the line tells an epoch, a step or the like.
         known: Names that are metrics, whatever they are made of.
     """
-    parts = [(each.start(), PARTS[each["first"].lower()]) for each in _PART.finditer(text)]
+    parts = [(match.start(), PARTS[match["first"].lower()]) for match in _PART.finditer(text)]
     parts = [(0, part_of(text)), *parts]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if of := _OF.search(text):
         end = len(text[: of.start()].rstrip())
         name = whole_name(of["name"], text[:end], _part_at(parts, of.start()))
-        found[name] = number(of["value"], of["percent"])
+        metrics[name] = number(of["value"], of["percent"])
         text = f"{text[: of.start()]}{' ' * len(of[0])}{text[of.end() :]}"
     end = 0
     for pair in _PAIR.finditer(text):
@@ -63,10 +63,10 @@ def metrics_of(text: str, has_position: bool, known: Collection[str]) -> dict[st
         name = whole_name(pair["name"], between, _part_at(parts, pair.start()))
         if name in known or _is_metric(name, pair, between, has_position):
             if not pair["of"]:
-                found[name] = number(pair["mean"] or pair["value"], pair["percent"])
+                metrics[name] = number(pair["mean"] or pair["value"], pair["percent"])
             elif float(pair["of"]):
-                found[name] = number(pair["value"], pair["percent"]) / float(pair["of"])
-    return found
+                metrics[name] = number(pair["value"], pair["percent"]) / float(pair["of"])
+    return metrics
 
 
 def number(value: str, percent: str | None) -> float:

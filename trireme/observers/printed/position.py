@@ -85,7 +85,7 @@ def position(line: str) -> Position | None:
     trains = bool(_TRAINS.search(before))
     if _OTHER.search(before) and not trains:
         return None
-    said = Position()
+    parsed = Position()
     if steps:
         done, total = _value(steps[1]), _value(steps[2])
         if not total or done > total:
@@ -96,21 +96,21 @@ def position(line: str) -> Position | None:
             at = min(done + 1, total)
             return Position(at, int(total), done, is_training=trains, is_over=done == total)
         unit = "sample" if steps.re is _BRACKETS and steps[3] else "step"
-        said = Position(done=done, total=total, unit=unit, is_training=trains)
+        parsed = Position(done=done, total=total, unit=unit, is_training=trains)
     if epoch:
-        said = _with_epoch(said, epoch)
-    return said if said.total or said.epoch is not None else None
+        parsed = _with_epoch(parsed, epoch)
+    return parsed if parsed.total or parsed.epoch is not None else None
 
 
-def _with_epoch(said: Position, epoch: re.Match[str]) -> Position:
+def _with_epoch(parsed: Position, epoch: re.Match[str]) -> Position:
     """Returns a position with the epoch that its line names, if the line is of that."""
     number, epochs = float(epoch[1] or epoch[3]), int(epoch[2] or 0)
     is_aside = _is_quoted(epoch) and not epochs
     is_first = not epoch.string[: epoch.start()].strip(" [(#*-=>|")
-    if not (number <= epochs if epochs else said.total or is_first or is_aside):
-        return said
-    is_over = not said.total and bool(re.search(r"\d", epoch.string[epoch.end() :]))
-    return said._replace(epoch=number, epochs=epochs, is_over=is_over, is_aside=is_aside)
+    if not (number <= epochs if epochs else parsed.total or is_first or is_aside):
+        return parsed
+    is_over = not parsed.total and bool(re.search(r"\d", epoch.string[epoch.end() :]))
+    return parsed._replace(epoch=number, epochs=epochs, is_over=is_over, is_aside=is_aside)
 
 
 def _is_quoted(epoch: re.Match[str]) -> bool:
@@ -124,8 +124,8 @@ def telling(line: str) -> bool:
 
 def bar(text: str) -> tuple[float, float] | None:
     """Returns how many steps the bar on a line, one of rich or tqdm, has done, and of how many."""
-    found = _RICH.search(text) or _TQDM.search(text)
-    return (_value(found[1]), _value(found[2])) if found else None
+    match = _RICH.search(text) or _TQDM.search(text)
+    return (_value(match[1]), _value(match[2])) if match else None
 
 
 def last_state(line: str) -> str:

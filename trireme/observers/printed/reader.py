@@ -139,39 +139,43 @@ class Reader:
         return self._reading(row.metrics)
 
     def _read_pairs(self, text: str) -> Reading | None:
-        told = position(text)
-        said = told or Position()
-        count = None if said.total else _count(text)
-        metrics = metrics_of(text, bool(told or count), self._known)
-        if metrics and self._evaluates(said):
+        parsed = position(text)
+        line_position = parsed or Position()
+        count = None if line_position.total else _count(text)
+        metrics = metrics_of(text, bool(parsed or count), self._known)
+        if metrics and self._evaluates(line_position):
             return self._reading(_with_part("eval_", metrics))
         if metrics:
             is_sum = text.lstrip().startswith("* ")  # of what the lines before are about
             part = self.place.part if is_sum else part_of(text)
             metrics = _with_part(part, metrics) if is_sum else metrics
             self.place = self.place._replace(part=part)
-        self.place = _after(self.place, said, count, bool(metrics))
+        self.place = _after(self.place, line_position, count, bool(metrics))
         return self._reading(metrics)
 
     def _reading(self, metrics: dict[str, float]) -> Reading | None:
         return Reading(metrics, self.place.step, self.place.unit) if metrics else None
 
-    def _evaluates(self, said: Position) -> bool:
+    def _evaluates(self, line_position: Position) -> bool:
         """Tells whether a bar is of something after an epoch, as of Keras' ``evaluate``."""
         place = self.place
-        is_another = bool(said.total) and said.epoch is None and said.total != place.total
+        is_another = (
+            bool(line_position.total)
+            and line_position.epoch is None
+            and line_position.total != place.total
+        )
         return is_another and place.is_sure and place.epoch is not None and not place.is_new_epoch
 
 
 def _body(line: str) -> str:
     """Returns a line without what a logger puts before it; empty for a warning."""
     text = _WIDE.sub(_GAP, plain(last_state(line)))
-    while found := _BEFORE.match(text):
-        if (found["level"] or found["short"]) in _FAULTS:
+    while match := _BEFORE.match(text):
+        if (match["level"] or match["short"]) in _FAULTS:
             return ""
-        if not found.end():
+        if not match.end():
             break
-        text = text[found.end() :]
+        text = text[match.end() :]
     return text
 
 
@@ -181,37 +185,39 @@ def _with_part(part: str, metrics: dict[str, float]) -> dict[str, float]:
 
 def _count(text: str) -> _Count | None:
     """Returns the step that a line tells without how many there are."""
-    if found := _NUMBERED.match(text):
-        return _Count(float(found[2]), float(found[1]))
-    found = _BOOSTED.match(text) or _STEP.search(text)
-    return _Count(float(next(filter(None, found.groups())))) if found else None
+    if match := _NUMBERED.match(text):
+        return _Count(float(match[2]), float(match[1]))
+    match = _BOOSTED.match(text) or _STEP.search(text)
+    return _Count(float(next(filter(None, match.groups())))) if match else None
 
 
-def _after(place: Place, said: Position, count: _Count | None, has_metrics: bool) -> Place:
+def _after(place: Place, line_position: Position, count: _Count | None, has_metrics: bool) -> Place:
     """Returns where a program is after a line that tells this."""
     if count and not has_metrics:
         return place
-    epoch = None if said.is_aside else said.epoch
+    epoch = None if line_position.is_aside else line_position.epoch
     if epoch is not None and epoch.is_integer():
         if place.epoch is not None and epoch < place.epoch:  # it has been started again
             place = Place(first=place.first, table=place.table)
         if epoch == 0:
             place = place._replace(first=0)
-    if said.total:
-        is_bare = said.epoch is None and not has_metrics and said.total != place.total
+    if line_position.total:
+        is_bare = (
+            line_position.epoch is None and not has_metrics and line_position.total != place.total
+        )
         if is_bare and (place.is_sure or place.done < place.total):
             return place  # a bar of something else
-        place = _after_steps(place, said, epoch, has_metrics)
+        place = _after_steps(place, line_position, epoch, has_metrics)
     elif count:
         epoch = epoch if count.epoch is None else count.epoch
         place = _after_count(place, count, epoch)
-    elif said.is_aside and said.epoch is not None:
-        place = _after_aside(place, said.epoch)
+    elif line_position.is_aside and line_position.epoch is not None:
+        place = _after_aside(place, line_position.epoch)
     elif epoch is not None:
-        place = _after_epoch(place, epoch, has_metrics or said.is_over)
+        place = _after_epoch(place, epoch, has_metrics or line_position.is_over)
     if epoch is None:
         return place._replace(is_new_epoch=False) if count else place
-    tells_steps = bool(said.total or count)
+    tells_steps = bool(line_position.total or count)
     is_new = not tells_steps and (place.is_new_epoch or epoch != place.epoch)
     return place._replace(epoch=epoch, is_new_epoch=is_new)
 
@@ -240,31 +246,37 @@ def _after_epoch(place: Place, epoch: float, is_over: bool) -> Place:
     return place._replace(step=int(step), has_steps=False)
 
 
-def _after_steps(place: Place, said: Position, epoch: float | None, has_metrics: bool) -> Place:
+def _after_steps(
+    place: Place, line_position: Position, epoch: float | None, has_metrics: bool
+) -> Place:
     """Returns where a program is after a line that counts steps up to a total."""
     of = place.epoch if epoch is None else epoch
     if epoch is None and of is not None and place.is_over:
         of += 1
     before, goes_on = place.before, place.goes_on
-    if of is None or said.is_aside:
-        if place.per_epoch == said.total and said.done < place.done / 2:
+    if of is None or line_position.is_aside:
+        if place.per_epoch == line_position.total and line_position.done < place.done / 2:
             before += place.done  # a bar that begins again is of the next epoch
-        step = before + said.done
+        step = before + line_position.done
         is_of_epoch = True
     else:
         if epoch is not None:
             goes_on = False
-        elif place.is_new_epoch and place.total == said.total:
-            goes_on = 0 < place.done < said.done  # a bar of the whole
-        step = said.done if goes_on else (of - place.first) * said.total + said.done
+        elif place.is_new_epoch and place.total == line_position.total:
+            goes_on = 0 < place.done < line_position.done  # a bar of the whole
+        step = (
+            line_position.done
+            if goes_on
+            else (of - place.first) * line_position.total + line_position.done
+        )
         is_of_epoch = not goes_on
     return place._replace(
-        done=said.done,
-        total=said.total,
+        done=line_position.done,
+        total=line_position.total,
         step=int(step),
-        unit=said.unit,
+        unit=line_position.unit,
         before=before,
-        per_epoch=said.total if has_metrics and is_of_epoch else place.per_epoch,
+        per_epoch=line_position.total if has_metrics and is_of_epoch else place.per_epoch,
         goes_on=goes_on,
         is_new_epoch=False,
         is_sure=place.is_sure or has_metrics,

@@ -47,18 +47,20 @@ class Table(NamedTuple):
             cells = _BAR_AFTER.sub("", text.strip()).split()
         if len(cells) != len(self.columns) or not all(map(_CELL.fullmatch, cells)):
             return None
-        found, said, step = {}, Position(), None
+        metrics, row_position, step = {}, Position(), None
         for name, cell in zip(self.columns, cells, strict=True):
             value = re.fullmatch(rf"({VALUE})(%)?", cell)
             if name == "epoch" and (at := re.fullmatch(r"(\d+)(?:\.\d+)?(?:/(\d+))?", cell)):
-                said = said._replace(epoch=float(at[1]), epochs=int(at[2] or 0), is_over=True)
+                row_position = row_position._replace(
+                    epoch=float(at[1]), epochs=int(at[2] or 0), is_over=True
+                )
             elif name == "step" and cell.isdigit():
                 step = int(cell)
             elif value and name and not is_other(name):
-                found[name] = number(value[1], value[2])
-        if said.epoch is not None and (steps := bar(text)) and steps[1]:
-            said = said._replace(done=min(steps), total=steps[1], is_over=False)
-        return Row(found, said, step)
+                metrics[name] = number(value[1], value[2])
+        if row_position.epoch is not None and (steps := bar(text)) and steps[1]:
+            row_position = row_position._replace(done=min(steps), total=steps[1], is_over=False)
+        return Row(metrics, row_position, step)
 
     def _named_row(self, cells: list[str]) -> Row | None:
         """Returns what a row of a name and values tells."""
@@ -68,8 +70,8 @@ class Table(NamedTuple):
             return None
         called = name_of(f"{self.section}{name}")
         names = [called, *(f"{called}_{column}" for column in range(1, len(values)))]
-        found = zip(names, map(float, values), strict=True)
-        return Row({name: value for name, value in found if not is_other(name)})
+        pairs = zip(names, map(float, values), strict=True)
+        return Row({name: value for name, value in pairs if not is_other(name)})
 
     def ends_at(self, text: str) -> bool:
         """Tells whether a line that is no row ends the table."""

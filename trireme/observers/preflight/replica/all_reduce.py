@@ -88,8 +88,8 @@ def _tensorflow(job: Mapping[str, Any]) -> tuple[dict[str, str], Callable[[], Ru
 
         def of(count: int) -> Callable[[], Any]:
             def summed() -> Any:
-                here = tf.distribute.get_replica_context()
-                return tf.reduce_sum(here.all_reduce("SUM", tf.ones(count)))
+                context = tf.distribute.get_replica_context()
+                return tf.reduce_sum(context.all_reduce("SUM", tf.ones(count)))
 
             return tf.function(lambda: strategy.run(summed))
 
@@ -105,8 +105,8 @@ def _mpi(job: Mapping[str, Any]) -> tuple[dict[str, str], Callable[[], Run]]:
 
     def join() -> Run:
         def of(count: int) -> Callable[[], Any]:
-            mine, summed = bytearray(4 * count), bytearray(4 * count)
-            return lambda: MPI.COMM_WORLD.Allreduce([mine, MPI.FLOAT], [summed, MPI.FLOAT])
+            sent, summed = bytearray(4 * count), bytearray(4 * count)
+            return lambda: MPI.COMM_WORLD.Allreduce([sent, MPI.FLOAT], [summed, MPI.FLOAT])
 
         return of
 

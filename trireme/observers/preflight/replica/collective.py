@@ -57,15 +57,15 @@ class Collective:
 
     def load(self) -> dict[str, str] | None:
         """Returns further versions, when the library is loaded; ``None`` where it is not."""
-        told = self._next(LOADING)
-        if told is None:
+        message = self._next(LOADING)
+        if message is None:
             self.problem = problem(
                 "library",
                 self._place.name,
                 f"replica {self._place.name} cannot load {self._library}: {self._why()}",
             )
             return None
-        versions: dict[str, str] = told["versions"]
+        versions: dict[str, str] = message["versions"]
         return versions
 
     def run(self, plan: list[tuple[int, int]]) -> dict[str, float]:
@@ -74,13 +74,13 @@ class Collective:
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps({"sizes": plan}) + "\n")
             self._process.stdin.flush()
-        took: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         done = "a connection"
-        wanted = ["a connection", *(self._words(size) for size, _ in plan)]
-        for step in wanted:
-            told = self._next(STALLED + EACH * self._place.size)
-            if told is None:
-                before = f", though {done} had" if step != wanted[0] else ""
+        steps = ["a connection", *(self._words(size) for size, _ in plan)]
+        for step in steps:
+            message = self._next(STALLED + EACH * self._place.size)
+            if message is None:
+                before = f", though {done} had" if step != steps[0] else ""
                 self.problem = problem(
                     "size",
                     self._place.name,
@@ -90,9 +90,9 @@ class Collective:
                 )
                 break
             done = step
-            if "size" in told:
-                took[str(told["size"])] = told["seconds"]
-        return took
+            if "size" in message:
+                seconds[str(message["size"])] = message["seconds"]
+        return seconds
 
     def end(self) -> None:
         """Ends the process."""

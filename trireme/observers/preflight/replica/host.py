@@ -56,14 +56,14 @@ def node() -> str:
 
 def versions() -> dict[str, str]:
     """Returns the versions of Python, of the packages that train, and of the driver."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    by_name = {"python": ".".join(platform.python_version_tuple()[:2])}
     for distribution, name in PACKAGES.items():
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = str(metadata.version(distribution))
+            by_name[name] = str(metadata.version(distribution))
     with contextlib.suppress(OSError, IndexError):
         line = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
-        found["NVIDIA driver"] = line.split("Kernel Module")[1].split()[0]
-    return found
+        by_name["NVIDIA driver"] = line.split("Kernel Module")[1].split()[0]
+    return by_name
 
 
 def cores() -> float:
@@ -85,11 +85,11 @@ def speed() -> float:
     best = 0.0
     for _ in range(SLICES):
         count, began = 0, time.perf_counter()
-        while (took := time.perf_counter() - began) < SLICE:
+        while (elapsed := time.perf_counter() - began) < SLICE:
             for _ in range(10_000):
                 pass
             count += 1
-        best = max(best, count / took)
+        best = max(best, count / elapsed)
     return best / 100
 
 
@@ -112,10 +112,10 @@ def free_memory() -> int:
 def shared_memory() -> dict[str, int]:
     """Returns the bytes of /dev/shm, and those that are free."""
     try:
-        found = os.statvfs("/dev/shm")
+        stats = os.statvfs("/dev/shm")
     except OSError:
         return {}
-    return {"size": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}
+    return {"size": stats.f_blocks * stats.f_frsize, "free": stats.f_bavail * stats.f_frsize}
 
 
 def disk(folder: Path) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def disk(folder: Path) -> dict[str, Any]:
         if not was_there:
             folder.mkdir(parents=True)
         try:
-            written, took = _write(file)
+            written, elapsed = _write(file)
             read, took_read = _read([file])
         finally:
             with contextlib.suppress(OSError):
@@ -135,7 +135,7 @@ def disk(folder: Path) -> dict[str, Any]:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = (error.strerror or str(error)).lower()
         return {"error": why, "full": is_full, "there": was_there, "folder": str(folder)}
-    return {"write": written / took, "read": read / took_read, "folder": str(folder)}
+    return {"write": written / elapsed, "read": read / took_read, "folder": str(folder)}
 
 
 def dataset(folder: Path) -> dict[str, Any]:
@@ -145,11 +145,11 @@ def dataset(folder: Path) -> dict[str, Any]:
     try:
         files = list(_files(folder))
         large = [file for file in files if file.stat().st_size >= SMALLEST]
-        read, took = _read(large)
+        read, elapsed = _read(large)
     except OSError as error:
         return {"error": (error.strerror or str(error)).lower(), "folder": str(folder)}
-    found = {"files": len(files), "folder": str(folder)}
-    return {**found, "read": read / took} if read >= MiB else found
+    record = {"files": len(files), "folder": str(folder)}
+    return {**record, "read": read / elapsed} if read >= MiB else record
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -103,13 +103,13 @@ class Links:
             _exactly(connection, 1)
             buffer, count, began = bytearray(1 << 20), 0, time.perf_counter()
             connection.settimeout(0.1)
-            while (took := time.perf_counter() - began) < TIME:
+            while (elapsed := time.perf_counter() - began) < TIME:
                 with contextlib.suppress(socket.timeout):
                     if not (more := connection.recv_into(buffer)):
                         break
                     count += more
             with self._arrived:
-                self._received[rank] = count / max(took, 1e-9)
+                self._received[rank] = count / max(elapsed, 1e-9)
                 self._arrived.notify_all()
 
     def _wait_for(self, rank: int) -> float:
@@ -125,18 +125,18 @@ class Links:
 def own_address(place: Place, default: str) -> tuple[str, str]:
     """Returns the address that others are to reach this replica by, and its interface if given."""
     for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-        wanted = os.environ.get(variable, "")
-        if not wanted or (variable.startswith("NCCL") and not Path("/dev/nvidiactl").exists()):
+        selector = os.environ.get(variable, "")
+        if not selector or (variable.startswith("NCCL") and not Path("/dev/nvidiactl").exists()):
             continue
-        there = [name for _, name in socket.if_nameindex()]
-        fitting = [name for name in there if _fits(name, wanted)]
+        names = [name for _, name in socket.if_nameindex()]
+        fitting = [name for name in names if _fits(name, selector)]
         addresses = {name: address for name in fitting if (address := _address(name))}
-        others = ", ".join(name for name in there if _address(name) and name != "lo") or "none"
+        others = ", ".join(name for name in names if _address(name) and name != "lo") or "none"
         if not addresses:
             raise Failed(
                 "interface",
                 place.name,
-                f"replica {place.name} has no network interface {wanted!r} with an address, "
+                f"replica {place.name} has no network interface {selector!r} with an address, "
                 f"which {variable} names (network.interface); it has {others}",
             )
         name, address = next(iter(addresses.items()))
@@ -151,14 +151,14 @@ def own_address(place: Place, default: str) -> tuple[str, str]:
     return default, ""
 
 
-def _fits(name: str, wanted: str) -> bool:
+def _fits(name: str, selector: str) -> bool:
     """Tells whether NCCL or gloo take an interface: ``^`` is none of these, ``=`` exactly."""
     # https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname
-    names = [each.strip() for each in wanted.lstrip("^=").split(",")]
-    if wanted.startswith("="):
+    names = [prefix.strip() for prefix in selector.lstrip("^=").split(",")]
+    if selector.startswith("="):
         return name in names
-    fits = any(name.startswith(each) for each in names)
-    return not fits if wanted.startswith("^") else fits
+    fits = any(name.startswith(prefix) for prefix in names)
+    return not fits if selector.startswith("^") else fits
 
 
 def _address(name: str) -> str:
@@ -210,10 +210,10 @@ def _resent(connection: socket.socket) -> float:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        more = connection.recv(count - len(found))
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
         if not more:
             raise OSError("closed")
-        found += more
-    return found
+        data += more
+    return data

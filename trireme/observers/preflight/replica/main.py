@@ -90,15 +90,15 @@ def _test_together(
     _reduce(config, place, meeting, record)
     records = meeting.exchange(record)
     problems = verdict.judge(records, config["library"])
-    has_failed = any(each["fatal"] for each in problems)
+    has_failed = any(entry["fatal"] for entry in problems)
     said.say(record=record)
     if place.rank == 0:
-        waited, took = started - began, time.monotonic() - started
+        waited, elapsed = started - began, time.monotonic() - started
         # A line has a limit, and what ends the job comes first.
-        told = sorted(problems, key=lambda each: not each["fatal"])[:MOST]
-        said.say(verdict={"problems": told, "seconds": took, "waited": waited})
-        for each in problems:
-            print(f"{said.SENTENCE}{each['sentence']}", flush=True)
+        shown = sorted(problems, key=lambda entry: not entry["fatal"])[:MOST]
+        said.say(verdict={"problems": shown, "seconds": elapsed, "waited": waited})
+        for entry in problems:
+            print(f"{said.SENTENCE}{entry['sentence']}", flush=True)
     if not (has_failed or config["alone"]):
         _pass(config["token"])
     meeting.close()
@@ -118,15 +118,15 @@ def _record(config: Mapping[str, Any], place: places.Place, meeting: Meeting) ->
         "clock": ahead,
     }
     record.update(host.facts(), problems=places.unknown(place), links=[], interface="")
-    mine: dict[str, Any] = {"name": place.name}
+    contact: dict[str, Any] = {"name": place.name}
     links = None
     try:
         links = Links(place, meeting)
         record["interface"] = links.interface
-        mine.update(address=links.address, port=links.port)
+        contact.update(address=links.address, port=links.port)
     except Failed as failure:
         record["problems"].append(failure.problem)
-    peers = meeting.exchange(mine)
+    peers = meeting.exchange(contact)
     if links and all("port" in peer for peer in peers):
         record["links"] = links.measure(peers)
         links.close()
@@ -140,20 +140,20 @@ def _reduce(
     record["all_reduce"] = {}
     library = config["meeting"].get("all_reduce", "")
     is_whole = not record["problems"] and all("rate" in link for link in record["links"])
-    told = {"is_whole": is_whole, "versions": record["versions"].get(library)}
-    told["rates"] = [link.get("rate", 0.0) for link in record["links"]]
-    told["answers"] = [link.get("answer", 0.0) for link in record["links"]]
-    all_told = meeting.exchange(told)
-    versions = {each["versions"] for each in all_told}
-    if len(versions) > 1 or None in versions or not all(each["is_whole"] for each in all_told):
+    state = {"is_whole": is_whole, "versions": record["versions"].get(library)}
+    state["rates"] = [link.get("rate", 0.0) for link in record["links"]]
+    state["answers"] = [link.get("answer", 0.0) for link in record["links"]]
+    all_told = meeting.exchange(state)
+    versions = {peer["versions"] for peer in all_told}
+    if len(versions) > 1 or None in versions or not all(peer["is_whole"] for peer in all_told):
         return
     process = collective.Collective(all_reduce.SOURCE, library, place)
     try:
         loaded = process.load()
         record["versions"].update(loaded or {})
         if all(meeting.exchange(loaded is not None)):
-            rates = [rate for each in all_told for rate in each["rates"]]
-            answers = [answer for each in all_told for answer in each["answers"]]
+            rates = [rate for peer in all_told for rate in peer["rates"]]
+            answers = [answer for peer in all_told for answer in peer["answers"]]
             plan = collective.sizes(rates, answers, place.size)
             record["all_reduce"] = process.run(plan)
         if process.problem:

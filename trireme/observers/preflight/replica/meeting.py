@@ -97,12 +97,12 @@ class Hub(threading.Thread):
             return
         number = message["number"]
         with self._lock:
-            said = self._said.setdefault(number, {})
-            said[rank] = message["content"]
-            if len(said) < self._size:
+            contents = self._said.setdefault(number, {})
+            contents[rank] = message["content"]
+            if len(contents) < self._size:
                 return
             del self._said[number]
-            everything = _line({"all": [said[each] for each in range(self._size)]})
+            everything = _line({"all": [contents[peer] for peer in range(self._size)]})
             for connection in self._connections.values():
                 connection.sendall(everything)
 
@@ -154,8 +154,8 @@ class Meeting:
             raise Skipped("the replica that all met at has ended") from None
         if "skipped" in answer:
             raise Skipped(answer["skipped"])
-        found: list[Any] = answer["all"]
-        return found
+        contents: list[Any] = answer["all"]
+        return contents
 
     def clock(self) -> tuple[float, float]:
         """Returns how long an answer takes, and how far this clock is ahead, in seconds."""
@@ -163,9 +163,9 @@ class Meeting:
         for _ in range(PINGS):
             sent, began = time.time(), time.perf_counter()
             _send(self.connection, {"ping": True})
-            there = json.loads(self._stream.readline())["time"]
-            took = time.perf_counter() - began
-            best = min(best, (took, sent + took / 2 - there))
+            remote = json.loads(self._stream.readline())["time"]
+            elapsed = time.perf_counter() - began
+            best = min(best, (elapsed, sent + elapsed / 2 - remote))
         return best
 
     def close(self) -> None:
@@ -212,12 +212,12 @@ def _connected(
 
 
 def _failed(place: Place, error: OSError) -> Failed:
-    there = f"{place.address}, where all replicas meet"
+    where = f"{place.address}, where all replicas meet"
     if isinstance(error, socket.gaierror):
         return Failed(
             "name",
             place.name,
-            f"replica {place.name} cannot look up the name {there} ({error.strerror}): see whether "
+            f"replica {place.name} cannot look up the name {where} ({error.strerror}): see whether "
             "the cluster's DNS answers in its pod, and that the job's Service exists",
         )
     if isinstance(error, socket.timeout):
@@ -229,7 +229,7 @@ def _failed(place: Place, error: OSError) -> Failed:
     return Failed(
         "port",
         place.name,
-        f"replica {place.name} cannot reach port {place.port} of {there} ({why}): allow TCP "
+        f"replica {place.name} cannot reach port {place.port} of {where} ({why}): allow TCP "
         "between the job's pods in NetworkPolicies, firewalls and service meshes",
     )
 

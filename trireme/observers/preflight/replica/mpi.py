@@ -36,13 +36,13 @@ def conduct(config: Mapping[str, Any], code: str) -> int:
         _look_up(f"{config['role']}-{number}", host)
     if len(hosts) < 2:
         raise Skipped("there is one host")
-    told = {**config, "hosts": hosts, "port": port}
-    told["counts"] = {config["role"]: len(hosts)}
+    settings = {**config, "hosts": hosts, "port": port}
+    settings["counts"] = {config["role"]: len(hosts)}
     mpirun = ["mpirun", "-np", str(len(hosts)), "--map-by", "ppr:1:node", "--bind-to", "none"]
     for name in HANDED_ON:
         if name in os.environ:
             mpirun += ["-x", name]
-    command = [*mpirun, "python3", "-c", code, code, json.dumps(told)]
+    command = [*mpirun, "python3", "-c", code, code, json.dumps(settings)]
     return _follow(command, LIMIT + EACH * len(hosts))
 
 
@@ -81,16 +81,16 @@ def _read(process: subprocess.Popen[str]) -> int:
         content = _content(line)
         has_verdict |= "verdict" in content or "skipped" in content
         problems = content.get("verdict", {}).get("problems", [])
-        has_failed |= any(each["fatal"] for each in problems)
+        has_failed |= any(entry["fatal"] for entry in problems)
     status = process.wait()
     reading.join(1)
     if not has_verdict:
-        told = [line for line in complaints if "ssh" in line.lower()]
-        if told:
+        of_ssh = [line for line in complaints if "ssh" in line.lower()]
+        if of_ssh:
             raise Failed(
                 "port",
                 "launcher-0",
-                f"mpirun cannot start a rank on each host ({told[0][:300]}): see whether the "
+                f"mpirun cannot start a rank on each host ({of_ssh[0][:300]}): see whether the "
                 "workers run an SSH server that the launcher's key opens",
             )
         raise Skipped(next(iter(complaints), f"mpirun exited with status {status}")[:300])
@@ -100,8 +100,8 @@ def _read(process: subprocess.Popen[str]) -> int:
 def _content(line: str) -> dict[str, Any]:
     """Returns what a rank has said in a line; nothing where lines of several ranks are in it."""
     with contextlib.suppress(ValueError):
-        found = json.loads(line.partition(said.MARK)[2])
-        return found if isinstance(found, dict) else {}
+        content = json.loads(line.partition(said.MARK)[2])
+        return content if isinstance(content, dict) else {}
     return {}
 
 

@@ -88,9 +88,9 @@ def unknown(place: Place) -> list[dict[str, Any]]:
     return []
 
 
-def _of_tensorflow(found: Mapping[str, Any], counts: Mapping[str, int]) -> Place:
+def _of_tensorflow(config: Mapping[str, Any], counts: Mapping[str, int]) -> Place:
     """Returns the place by TF_CONFIG; all meet at the port of the first replica."""
-    cluster, task = found["cluster"], found["task"]
+    cluster, task = config["cluster"], config["task"]
     role, index = task["type"], int(task["index"])
     first = next(iter(counts))
     host, _, port = cluster[first][0].rpartition(":")

@@ -32,18 +32,18 @@ FAST_DISK = 50e6  # bytes a second that are never called slow
 def network(records: list[Record]) -> dict[str, Network]:
     """Returns how each replica is connected, in bytes a second, shares and seconds."""
     links = [link for record in records for link in record["links"] if "rate" in link]
-    found = {}
+    by_name = {}
     for name in [record["replica"] for record in records]:
         out = [link for link in links if link["from"] == name]
         into = [link for link in links if link["to"] == name]
         if out and into:
-            found[name] = Network(
+            by_name[name] = Network(
                 max(link["rate"] for link in out),
                 max(link["rate"] for link in into),
                 max(min(link["resent"] for link in ends) for ends in (out, into)),
                 min(link["answer"] for link in out + into),
             )
-    return found
+    return by_name
 
 
 def of_networks(records: list[Record]) -> Iterator[dict[str, Any]]:
@@ -51,36 +51,38 @@ def of_networks(records: list[Record]) -> Iterator[dict[str, Any]]:
     figures = network(records)
     if not figures:
         return
-    rate = {name: min(each.sends, each.receives) for name, each in figures.items()}
+    rate = {name: min(figure.sends, figure.receives) for name, figure in figures.items()}
     is_pair = len(figures) == 2
     for name in rate:
         if not rate[name]:
-            who, whose = ("each replica", "an") if is_pair else (f"replica {name}", "its network")
+            subject, whose = (
+                ("each replica", "an") if is_pair else (f"replica {name}", "its network")
+            )
             yield problem(
                 "size",
                 name,
-                f"{who} answers, but nothing large comes through: {whose} interface has a larger "
-                "MTU than what is on the way; give all the same, and the overlay's room",
+                f"{subject} answers, but nothing large comes through: {whose} interface has a "
+                "larger MTU than what is on the way; give all the same, and the overlay's room",
                 is_fatal=True,
             )
             return
     slow = below(rate, SLOW)
-    usual_answer = median_low(each.answer for each in figures.values())
-    for name, each in figures.items():
+    usual_answer = median_low(figure.answer for figure in figures.values())
+    for name, figure in figures.items():
         facts, advice = [], ""
-        if each.answer > LATE and (is_pair or each.answer > 3 * usual_answer):
-            facts.append(f"answers after {1000 * each.answer:.1f} ms")
+        if figure.answer > LATE and (is_pair or figure.answer > 3 * usual_answer):
+            facts.append(f"answers after {1000 * figure.answer:.1f} ms")
             advice = "put all replicas into one zone and network"
-        if each.resent > RESENT:
-            facts.append(f"loses {100 * each.resent:.1f} % of its packets")
+        if figure.resent > RESENT:
+            facts.append(f"loses {100 * figure.resent:.1f} % of its packets")
             advice = advice or "see its node's network card, cable and switch port"
         if name in slow or (is_pair and rate[name] < LEAST_RATE):
             others = f", the others {speed(slow[name][1])}" if name in slow else ""
             facts.append(f"moves {speed(rate[name])}{others}")
             advice = advice or "see what limits its node's network, or take another node"
         if facts:
-            who = "each replica" if is_pair else f"replica {name}"
-            yield problem("slow", name, f"{who} {', '.join(facts)}: {advice}")
+            subject = "each replica" if is_pair else f"replica {name}"
+            yield problem("slow", name, f"{subject} {', '.join(facts)}: {advice}")
             if is_pair:
                 return
 
@@ -103,11 +105,11 @@ def of_clocks(records: list[Record]) -> Iterator[dict[str, Any]]:
     for record in records:
         ahead = record["clock"] - usual
         if abs(ahead) > SKEW:
-            which = "ahead of" if ahead > 0 else "behind"
+            direction = "ahead of" if ahead > 0 else "behind"
             yield problem(
                 "slow",
                 record["replica"],
-                f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {which} the "
+                f"the clock of replica {record['replica']} is {abs(ahead):.1f} s {direction} the "
                 f"others': set it {advice}",
             )
 
@@ -136,12 +138,12 @@ def of_processors(records: list[Record]) -> Iterator[dict[str, Any]]:
 def _slow_nodes(records: list[Record]) -> dict[str, tuple[float, float]]:
     """Returns the speed of replicas that are slower than those on other nodes, and theirs."""
     # Those on one node take the time from each other.
-    found = {}
+    slower = {}
     for record in records:
-        others = [each["speed"] for each in records if each["node"] != record["node"]]
+        others = [peer["speed"] for peer in records if peer["node"] != record["node"]]
         if others and record["speed"] < SLOW_CPU * median(others):
-            found[record["replica"]] = (record["speed"], median(others))
-    return found
+            slower[record["replica"]] = (record["speed"], median(others))
+    return slower
 
 
 def of_room(records: list[Record]) -> Iterator[dict[str, Any]]:
@@ -176,12 +178,12 @@ def _alike(records: list[Record]) -> list[list[Record]]:
 
 def below(values: dict[str, float], share: float) -> dict[str, tuple[float, float]]:
     """Returns who has less than a share of what is usual: how much, and what is usual."""
-    found = {}
+    low = {}
     for name, value in values.items():
-        others = [other for each, other in values.items() if each != name]
+        others = [other for peer, other in values.items() if peer != name]
         if others and value < share * median(others):
-            found[name] = (value, median(others))
-    return found
+            low[name] = (value, median(others))
+    return low
 
 
 def speed(rate: float) -> str:

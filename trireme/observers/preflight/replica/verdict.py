@@ -15,27 +15,27 @@ def judge(records: list[Record], library: str) -> list[dict[str, Any]]:
     Args:
         library: What they train with, whose versions have to be the same.
     """
-    found = [own for record in records for own in record["problems"]]
-    found += [*_unreached(records), *_versions(records, library), *_disks(records)]
-    if not any(each["fatal"] for each in found):
-        found += [*slow.of_networks(records), *slow.of_clocks(records)]
-    found += [*slow.of_processors(records), *slow.of_room(records)]
-    return sorted(_folded(found), key=lambda each: LADDER.index(each["step"]))
+    problems = [entry for record in records for entry in record["problems"]]
+    problems += [*_unreached(records), *_versions(records, library), *_disks(records)]
+    if not any(entry["fatal"] for entry in problems):
+        problems += [*slow.of_networks(records), *slow.of_clocks(records)]
+    problems += [*slow.of_processors(records), *slow.of_room(records)]
+    return sorted(_folded(problems), key=lambda entry: LADDER.index(entry["step"]))
 
 
 def _folded(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the problems, those that several replicas have alike as one."""
     alike: dict[tuple[str, bool], list[dict[str, Any]]] = {}
-    for each in problems:
-        sentence = each["sentence"].replace(each["replica"], "")
-        alike.setdefault((sentence, each["fatal"]), []).append(each)
-    found = []
+    for entry in problems:
+        sentence = entry["sentence"].replace(entry["replica"], "")
+        alike.setdefault((sentence, entry["fatal"]), []).append(entry)
+    folded = []
     for first, *others in alike.values():
         if others:
             name, more = first["replica"], f"{first['replica']} (and {len(others)} more)"
             first = {**first, "sentence": first["sentence"].replace(name, more, 1)}
-        found.append(first)
-    return found
+        folded.append(first)
+    return folded
 
 
 def _unreached(records: list[Record]) -> Iterator[dict[str, Any]]:
@@ -45,10 +45,10 @@ def _unreached(records: list[Record]) -> Iterator[dict[str, Any]]:
         ends = [end for link in failed for end in (link["from"], link["to"])]
         # Of those that as many fail for, the one that is not reached, rather than who tries.
         culprit = max(ends, key=lambda end: (ends.count(end), failed[0]["to"] == end))
-        theirs = [link for link in failed if culprit in (link["from"], link["to"])]
-        failed = [link for link in failed if link not in theirs]
-        link = theirs[0]
-        record = next(each for each in records if each["replica"] == culprit)
+        of_culprit = [link for link in failed if culprit in (link["from"], link["to"])]
+        failed = [link for link in failed if link not in of_culprit]
+        link = of_culprit[0]
+        record = next(candidate for candidate in records if candidate["replica"] == culprit)
         if record.get("interface"):
             yield problem(
                 "interface",
@@ -117,11 +117,13 @@ def _disks(records: list[Record]) -> Iterator[dict[str, Any]]:
                 f"replica {replica} cannot read DATA_DIR {data.get('folder', '')} ({why}), though "
                 "others can: see how its volume is mounted",
             )
-    for what, name, verb in (
+    for part, name, verb in (
         ("disk", "write", "writes to CHECKPOINT_DIR"),
         ("data", "read", "reads DATA_DIR"),
     ):
-        values = {each["replica"]: each[what][name] for each in records if name in each[what]}
+        values = {
+            record["replica"]: record[part][name] for record in records if name in record[part]
+        }
         for replica, (value, usual) in slow.below(values, slow.SLOW).items():
             if value < slow.FAST_DISK:
                 yield problem(
