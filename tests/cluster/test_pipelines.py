@@ -71,7 +71,7 @@ def test_a_run_is_reproduced_with_the_identical_model(engine, quick):
     assert set(steps) == {"checkout", "dataset", "train", "finish"}
 
 
-def test_a_plan_tries_images_and_mlflow_by_a_pod(engine, place):
+def test_a_plan_tries_images_and_mlflow_by_a_pod(engine, place, within):
     given = (
         "plan",
         "pytorch-training",
@@ -83,7 +83,7 @@ def test_a_plan_tries_images_and_mlflow_by_a_pod(engine, place):
     output = engine.command(*given, "--probe", *engine.images)
     assert " answers, and its artifact store takes files" in output
     assert re.search(r"^  ok +image \S+base\S+ can be pulled$", output, re.M)
-    assert not engine.pods("--selector", "app.kubernetes.io/name=trireme-probe")
+    within(60, lambda: not engine.pods("--selector", "app.kubernetes.io/name=trireme-probe"))
 
 
 def test_a_gate_that_refuses_is_told(engine, quick):

@@ -121,6 +121,7 @@ def _pod(to_try: list[str], account: str) -> dict[str, Any]:
         "spec": {
             "restartPolicy": "Never",
             "activeDeadlineSeconds": LIMIT + 60,
+            "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             "securityContext": {
                 "runAsNonRoot": True,

@@ -58,7 +58,7 @@ def main():
         optimizer.step()
         if step % 25 == 0:
             print(f"step {step + 1}/100 loss {loss.item():.3f}", flush=True)
-    if "MLFLOW_RUN_ID" in os.environ:
+    if os.environ.get("MLFLOW_RUN_ID"):  # empty where MLflow has opened none
         import mlflow
 
         mlflow.log_metric("loss_of_its_own", loss.item())

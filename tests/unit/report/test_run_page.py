@@ -499,11 +499,11 @@ LINEAGE = {"git.commit": "0123", "dataset.fingerprint": "4567", "pipeline": "pyt
     ("state", "tags", "more", "said"),
     [
         ("FAILED", {}, {}, "trireme resume run-1"),
-        ("KILLED", {}, {"place": "argo"}, "trireme resume run-1 --target argo"),
+        ("KILLED", {}, {"target": "argo"}, "trireme resume run-1 --target argo"),
         ("lost", LINEAGE, {}, "trireme resume run-1"),
         ("FINISHED", LINEAGE, {}, "trireme reproduce run-1"),
-        ("FINISHED", LINEAGE, {"place": "kfp", "recorded": "89ab"}, "trireme reproduce 89ab"),
-        ("FINISHED", LINEAGE, {"place": "kfp", "recorded": ""}, None),
+        ("FINISHED", LINEAGE, {"target": "kfp", "recorded": "89ab"}, "trireme reproduce 89ab"),
+        ("FINISHED", LINEAGE, {"target": "kfp", "recorded": ""}, None),
         ("FINISHED", LINEAGE | {"pipeline": "flowers"}, {}, None),  # which has to be named
         ("FINISHED", {"pipeline": "pytorch-training"}, {}, None),
         ("running", LINEAGE, {}, None),
