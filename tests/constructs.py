@@ -1,6 +1,6 @@
 """What kfp's DSL has, each with a pipeline, and what has to come of it at every engine.
 
-``make golden`` writes docs/engines.md of this. That each is so is shown here by
+``make golden`` writes docs/explanation/engines.md of this. That each is so is shown here by
 tests/unit/graph/test_constructs_here.py, there by
 tests/cluster/test_constructs_on_engines.py.
 """

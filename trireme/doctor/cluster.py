@@ -27,7 +27,7 @@ VERSION = Resource("", "v1", "version")
 
 NONE = Decimal(0)
 RUNS = "runs"  # what is said of a Deployment that does
-OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/cluster.md"
+OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/how-to/cluster.md"
 
 
 class Part(NamedTuple):
@@ -266,7 +266,9 @@ def _part(cluster: Cluster, part: Part, has_it: bool, running: dict[str, str] | 
 def _storage(cluster: Cluster) -> Iterator[Fact]:
     found = cluster.items(STORAGE_CLASSES, "")
     if not found:
-        yield Fact(Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/cluster.md")
+        yield Fact(
+            Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/how-to/cluster.md"
+        )
     for each in found:
         annotations = each["metadata"].get("annotations") or {}
         default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
@@ -344,7 +346,7 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
         words = (
-            f"images on no node yet: {', '.join(others)}; docs/cluster.md says how to build "
+            f"images on no node yet: {', '.join(others)}; docs/how-to/cluster.md says how to build "
             "them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)
@@ -356,6 +358,7 @@ def kubeflow(host: Callable[[], str]) -> Fact:
         words = f"Kubeflow Pipelines at {host()}"
     except TriremeError as error:
         return Fact(
-            Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}; see docs/kubeflow.md"
+            Verdict.MISSING,
+            f"Kubeflow Pipelines for --target kfp: {error}; see docs/how-to/kubeflow.md",
         )
     return Fact(Verdict.OK, words, allows="pipelines with --target kfp")

@@ -1,4 +1,4 @@
-"""docs/own-pipelines.md: its tables are those of the steps, and its pipeline runs."""
+"""docs/how-to/own-pipelines.md: its tables are those of the steps, and its pipeline runs."""
 
 import inspect
 import os
@@ -16,7 +16,7 @@ from trireme.components.export.component import export
 from trireme.components.training.component import train
 from trireme.pipeline import catalog
 
-PAGE = Path(__file__).parents[3] / "docs" / "own-pipelines.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "own-pipelines.md"
 MARK = "from the functions and the components that they add. -->\n"
 COMPONENTS = (checkout, dataset, train, evaluate, export, deploy)
 

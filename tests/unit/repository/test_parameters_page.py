@@ -1,4 +1,4 @@
-"""docs/parameters.md: its table is that of trireme/parameters.py."""
+"""docs/reference/parameters.md: its table is that of trireme/parameters.py."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trireme.parameters import PARAMETERS
 
-PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "parameters.md"
 BEGIN = '<!-- "make golden" makes what follows from trireme/parameters.py. -->\n'
 END = "<!-- Until here. -->\n"
 

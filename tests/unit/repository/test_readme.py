@@ -21,8 +21,8 @@ def test_it_is_read_in_five_minutes():
 
 def test_it_names_every_page():
     docs = README.parent / "docs"
-    pages = {f"docs/{page.name}" for page in [*docs.glob("*.md"), *docs.glob("*.ipynb")]}
-    assert pages <= set(re.findall(r"\]\((docs/[\w.-]+)\)", README.read_text()))
+    pages = {str(page.relative_to(docs.parent)) for page in docs.rglob("*.[mi][dp]*")}
+    assert pages <= set(re.findall(r"\]\((docs/[\w./-]+)\)", README.read_text()))
 
 
 @pytest.mark.slow
