@@ -142,7 +142,7 @@ CONSTRUCTS = [
         odd.retried,
         ["try 1", "try 2", "try 3", "after"],
         kubeflow="only lost pods are tried again: the `templateDefaults` of 2.17 hold for a step "
-        "with retries, too; [what to do](kubeflow.md#lost-pods)",
+        "with retries, too; [what to do](../how-to/tune-kubeflow.md#lost-pods)",
     ),
     Construct(
         "values of every type, also in texts, and output files",

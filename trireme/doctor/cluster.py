@@ -27,7 +27,7 @@ VERSION = Resource("", "v1", "version")
 
 NONE = Decimal(0)
 RUNS = "runs"  # what is said of a Deployment that does
-OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/how-to/cluster.md"
+OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/how-to/set-up-a-cluster.md"
 
 
 class Part(NamedTuple):
@@ -267,7 +267,8 @@ def _storage(cluster: Cluster) -> Iterator[Fact]:
     found = cluster.items(STORAGE_CLASSES, "")
     if not found:
         yield Fact(
-            Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/how-to/cluster.md"
+            Verdict.FAILED,
+            "no StorageClass: a run's volume needs one; see docs/how-to/set-up-a-cluster.md",
         )
     for each in found:
         annotations = each["metadata"].get("annotations") or {}
@@ -346,7 +347,7 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
         words = (
-            f"images on no node yet: {', '.join(others)}; docs/how-to/cluster.md says how to build "
+            f"images on no node yet: {', '.join(others)}; docs/how-to/build-images.md says how to build "
             "them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)

@@ -81,7 +81,7 @@ def test_pages_that_messages_and_comments_name_are_there():
         if file.is_file() and "__pycache__" not in file.parts:
             text = file.read_bytes().decode(errors="replace")
             named |= set(re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md(?:#[\w-]+)?", text))
-    assert {"docs/how-to/cluster.md", "docs/how-to/code-and-data.md#certificates"} <= named
+    assert {"docs/how-to/set-up-a-cluster.md", "docs/how-to/certificates.md"} <= named
     assert [each for each in sorted(named) if not is_there(ROOT / "README.md", each)] == []
 
 
