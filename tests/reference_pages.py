@@ -94,12 +94,31 @@ VARIABLES = {
 }
 """What a person may set."""
 
-OTHERS = set(
-    "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TF_CONFIG NUM_PROCESSES PROCESS_ID SEED "
-    "CHECKPOINT_DIR BASE_MODEL_DIR WARM_START_DIR METRICS_PORT OMP_NUM_THREADS PATH TMPDIR TERM "
-    "GRPC_FAIL_FAST TF_NUM_INTEROP_THREADS KUBERNETES_SERVICE_HOST "
-    "KFP_POD_NAME MLFLOW_DISABLE_TELEMETRY MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT".split()
-)
+OTHERS = {
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TF_CONFIG",
+    "NUM_PROCESSES",
+    "PROCESS_ID",
+    "SEED",
+    "CHECKPOINT_DIR",
+    "BASE_MODEL_DIR",
+    "WARM_START_DIR",
+    "METRICS_PORT",
+    "OMP_NUM_THREADS",
+    "PATH",
+    "TMPDIR",
+    "TERM",
+    "GRPC_FAIL_FAST",
+    "TF_NUM_INTEROP_THREADS",
+    "KUBERNETES_SERVICE_HOST",
+    "KFP_POD_NAME",
+    "MLFLOW_DISABLE_TELEMETRY",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT",
+}
 """What programs are given, and what machines and engines set: no person does."""
 
 READ = re.compile(r'environ(?:\.get\(|\.pop\(|\[)\s*"([A-Z][A-Z0-9_]+)"|"([A-Z_]+)" in os\.environ')

@@ -347,8 +347,8 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
         words = (
-            f"images on no node yet: {', '.join(others)}; docs/how-to/build-images.md says how to build "
-            "them, and --probe tries to pull them"
+            f"images on no node yet: {', '.join(others)}; docs/how-to/build-images.md says how to "
+            "build them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)
 

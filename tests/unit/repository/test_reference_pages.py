@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 import reference_pages
 from reference_pages import BEGIN, END, PARTS
 

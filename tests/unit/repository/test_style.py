@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ END_OF_SENTENCE = re.compile(r"[.!?:;](?=\s+[\"'(]?[A-Z`]|\s*$)")
 def paragraphs(text: str) -> Iterator[str]:
     """Yields the paragraphs and list items of a page, with a word for each piece of code."""
     tokens = MARKDOWN.parse(text)
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in pairwise(tokens):
         if before.type == "paragraph_open":
             yield words_of(token)
 
