@@ -18,6 +18,8 @@ from typer.main import get_command
 import trireme
 from trireme import steps
 from trireme.cli.app import app
+from trireme.cli.examples import EXAMPLES
+from trireme.cli.lazy import placeholder
 from trireme.job.job import TrainingJob
 from trireme.parameters import PARAMETERS
 
@@ -314,7 +316,7 @@ def commands() -> str:
     options = [(f"`{_written(each)}`", each.help or "") for each in shared.values()]
     about = "Options that many commands have. Those that a command takes are named there."
     return "\n".join(
-        [*parts, "## Cluster options", "", about, "", table(("option", ""), sorted(options))]
+        [*parts, "## Cluster options", "", about, "", table(("option", ""), sorted(set(options)))]
     )
 
 
@@ -345,7 +347,9 @@ def _command(name: str, command: Any, shared: dict[str, Any]) -> list[str]:
             others.append(f"`{each.opts[0]}`")
         else:
             own.append((f"`{_written(each)}`", each.help or ""))
-    parts = [f"## {name}", "", f"    {usage}", "", _about(command), ""]
+    examples = "\n".join(f"trireme {each}" for each in EXAMPLES[name.removeprefix("trireme ")])
+    parts = [f"## {name}", "", _about(command), "", f"```text\n{usage}\n```", ""]
+    parts += [f"```\n{examples}\n```", ""]
     parts += [table(("argument", ""), given)] if given else []
     parts += [table(("option", ""), own)] if own else []
     parts += [f"[Cluster options](#cluster-options): {', '.join(others)}.", ""] if others else []
@@ -357,8 +361,8 @@ def _about(command: Any) -> str:
 
 
 def _written(option: Any) -> str:
-    flags = ", ".join([*option.opts, *option.secondary_opts])
-    return flags if option.is_flag else f"{flags} {option.metavar or 'TEXT'}"
+    flags = ", ".join(sorted([*option.opts, *option.secondary_opts], key=len))
+    return flags if option.is_flag else f"{flags} {option.metavar or placeholder(option)}"
 
 
 PARTS = {
