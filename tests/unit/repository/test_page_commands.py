@@ -1,6 +1,7 @@
 """The commands that the pages show: trireme takes them, with the parameters that there are."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_command_of_the_pages_is_taken(line: str, named):
         assert name in PARAMETERS or name in OF_A_NAME
         if value.startswith(("[", "{")):
             json.loads(value)
+
+
+def test_what_pages_make_is_in_the_makefile():
+    (targets,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = {
+        name for page in PAGES for name in re.findall(r"^make ([a-z-]+)", page.read_text(), re.M)
+    }
+    assert {"run", "images"} <= named
+    assert named <= set(targets.split())
 
 
 def test_there_are_many():
