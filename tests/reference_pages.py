@@ -19,7 +19,7 @@ import trireme
 from trireme import steps
 from trireme.cli.app import app
 from trireme.cli.examples import EXAMPLES
-from trireme.cli.lazy import placeholder
+from trireme.cli.lazy import help_row
 from trireme.job.job import TrainingJob
 from trireme.parameters import PARAMETERS
 
@@ -313,10 +313,16 @@ def commands() -> str:
         for name, command in _loaded(group, "trireme")
         for part in _command(name, command, shared)
     ]
-    options = [(f"`{_written(each)}`", each.help or "") for each in shared.values()]
     about = "Options that many commands have. Those that a command takes are named there."
     return "\n".join(
-        [*parts, "## Cluster options", "", about, "", table(("option", ""), sorted(set(options)))]
+        [
+            *parts,
+            "## Cluster options",
+            "",
+            about,
+            "",
+            table(("option", ""), sorted(set(shared.values()))),
+        ]
     )
 
 
@@ -338,15 +344,17 @@ def _command(name: str, command: Any, shared: dict[str, Any]) -> list[str]:
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     own, others, given = [], [], []
     for each in command.params:
-        if each.name == "help" or getattr(each, "hidden", False):
+        row = help_row(each, context)
+        if each.name == "help" or row is None:
             continue
+        shown = f"`{row[0]}`", row[1]
         if each.param_type_name == "argument":
-            given.append((f"`{each.make_metavar(context).strip('[]{}')}`", each.help or ""))
+            given.append(shown)
         elif each.rich_help_panel:
-            shared[each.name] = each
+            shared[each.name] = shown
             others.append(f"`{each.opts[0]}`")
         else:
-            own.append((f"`{_written(each)}`", each.help or ""))
+            own.append(shown)
     examples = "\n".join(f"trireme {each}" for each in EXAMPLES[name.removeprefix("trireme ")])
     parts = [f"## {name}", "", _about(command), "", f"```text\n{usage}\n```", ""]
     parts += [f"```\n{examples}\n```", ""]
@@ -358,11 +366,6 @@ def _command(name: str, command: Any, shared: dict[str, Any]) -> list[str]:
 
 def _about(command: Any) -> str:
     return inspect.cleandoc(command.help or "").partition("\f")[0].strip()
-
-
-def _written(option: Any) -> str:
-    flags = ", ".join(sorted([*option.opts, *option.secondary_opts], key=len))
-    return flags if option.is_flag else f"{flags} {option.metavar or placeholder(option)}"
 
 
 PARTS = {

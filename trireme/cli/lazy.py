@@ -1,5 +1,6 @@
 """Commands whose files are loaded when they are called: to load all takes longer than most work."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -12,15 +13,8 @@ from typer.main import get_command
 CLUSTER = "Cluster options"
 """The section of a command's help with what is said of a cluster: ``rich_help_panel`` of these."""
 
-PLACEHOLDERS = {
-    "int": "N",
-    "int range": "N",
-    "float": "X",
-    "float range": "X",
-    "path": "PATH",
-    "str": "TEXT",
-}
-"""What stands for the value of an option that names nothing of its own, by its type."""
+PLACEHOLDERS = {"int": "N", "float": "X", "path": "PATH", "str": "TEXT"}
+"""What stands for the value of an option that names nothing of its own, by Typer's word for it."""
 
 
 class Command(TyperCommand):
@@ -32,10 +26,8 @@ class Command(TyperCommand):
         for each in self.get_params(ctx):
             is_argument = each.param_type_name == "argument"
             title = "Arguments" if is_argument else getattr(each, "rich_help_panel", None)
-            if not is_argument and each.metavar is None:
-                each.metavar = placeholder(each)
-            if record := each.get_help_record(ctx):
-                sections[title or "Options"].append(record)
+            if row := help_row(each, ctx):
+                sections[title or "Options"].append(row)
         for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
@@ -54,12 +46,20 @@ class Command(TyperCommand):
                     formatter.write(f"  trireme {example}\n")
 
 
-def placeholder(option: Any) -> str | None:
-    """Returns what the help shows for the value of an option; None for Click's own."""
-    choices = getattr(option.type, "choices", None)
-    if choices:
-        return "|".join(str(getattr(each, "value", each)) for each in choices)
-    return PLACEHOLDERS.get(option.type.name)
+def help_row(parameter: Any, ctx: Any) -> tuple[str, str] | None:
+    """Returns what help shows of an argument or option, and says of it; None for a hidden one."""
+    record: tuple[str, str] | None = parameter.get_help_record(ctx)
+    if not record:
+        return None
+    shown, text = record
+    if parameter.param_type_name == "argument":
+        return shown.partition(" <")[0], text
+    return re.sub("<([^>]+)>", _placeholder, shown), text
+
+
+def _placeholder(match: re.Match[str]) -> str:
+    kind = match[1]  # as in int range or text|json
+    return PLACEHOLDERS.get(kind.split()[0], kind)
 
 
 class Application(typer.Typer):
