@@ -40,5 +40,5 @@ def in_blocks(page: str) -> Iterator[str]:
             whole = whole.replace(quoted, " ".join(quoted.split()))
         for line in whole.splitlines():
             words = line.strip().removeprefix("$ ")
-            if words.startswith("trireme "):
+            if words.startswith("trireme ") and not words.startswith("trireme --"):
                 yield words.removeprefix("trireme ")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_a_command_of_the_pages_is_taken(line: str, named):
         assert name in PARAMETERS or name in OF_A_NAME
         if value.startswith(("[", "{")):
             json.loads(value)
+
+
+def test_the_extras_of_the_page_about_installing_are_those_there_are():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text().partition("| extra |")[2]
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall("`([a-z]+)`", row)]
+    assert sorted(named) == sorted(project["optional-dependencies"])
 
 
 def test_what_pages_make_is_in_the_makefile():
