@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: help run test test-all test-cluster faults fuzz lint audit golden bench profile component lock images images-test clean cluster-up system test-system
+.PHONY: help run test test-all test-cluster faults fuzz lint audit golden docs docs-serve bench profile component lock images images-test clean cluster-up system test-system
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/\1\t\2/p' Makefile | awk -F '\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -46,10 +46,11 @@ fuzz: .venv/dev.stamp  ## hand each reader of what users write what it is not ma
 	TRIREME_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest tests/fuzz --timeout $$(($(SECONDS) + 300)) \
 		--numprocesses $$(nproc) --dist load
 
-lint: .venv/dev.stamp  ## format, style and types
+lint: .venv/dev.stamp  ## format, style and types; of the pages the length of sentences and paragraphs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/unit/repository/test_style.py
 
 # Strictly: of what it cannot look up, pip-audit would only warn.
 VULNERABILITIES := https://pypi.org/pypi/pip/json
@@ -60,6 +61,13 @@ audit: .venv/pytorch.stamp  ## what is known to be vulnerable of what requiremen
 
 golden: .venv/dev.stamp  ## write the golden files again, to review with git diff
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/unit -k golden
+
+# The site's generator has an environment of its own.
+docs: .venv-docs/stamp  ## the pages of docs/ as a site, in site/
+	.venv-docs/bin/zensical build --clean --strict
+
+docs-serve: .venv-docs/stamp  ## the same at http://localhost:8000, built anew when a page changes
+	.venv-docs/bin/zensical serve
 
 bench: .venv/dev.stamp  ## against the same work done by hand, by a grid, or by git, cp, rclone, aws, onnxruntime, torch.save and torchrun
 	$(BIN)/python benchmarks/pipeline.py
@@ -102,6 +110,8 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 	$(MAKE) .venv/dev.stamp LOCKED=
 	$(PIP) freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 	$(PIP) install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --group docs \
+		--python-version 3.11 --upgrade --output-file requirements-docs.lock
 	PATH=$(CURDIR)/$(BIN):$$PATH images/lock.sh
 
 IMAGES :=
@@ -116,7 +126,7 @@ cluster-up:  ## a cluster in Docker with all that runs need; see manifests/clust
 	manifests/cluster-up.sh
 
 clean:  ## what the targets above have built
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-docs site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/base.stamp: | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
@@ -134,6 +144,11 @@ clean:  ## what the targets above have built
 
 .venv/dev.stamp: .venv/pytorch.stamp .venv/tensorflow.stamp
 	$(PIP) install --quiet $(LOCKED) --editable '.[pytorch,tensorflow,llm,mpi,jax,xgboost,server,dev]'
+	touch $@
+
+.venv-docs/stamp: requirements-docs.lock | system
+	test -x .venv-docs/bin/pip || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-docs.lock
 	touch $@
 
 # What pip cannot bring. Root gets it installed, anybody else is told.

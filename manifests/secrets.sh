@@ -11,7 +11,7 @@ tracking=trireme-tracking
 
 if ! kubectl get namespace $tracking >/dev/null; then
     echo "there is no namespace $tracking: apply an overlay that brings MLflow first, or name an MLflow" \
-        "of your own in a Secret trireme-mlflow, as docs/cluster.md says" >&2
+        "of your own in a Secret trireme-mlflow, as docs/how-to/mlflow-server.md says" >&2
     exit 2
 fi
 

@@ -1,6 +1,6 @@
 """What kfp's DSL has, each with a pipeline, and what has to come of it at every engine.
 
-``make golden`` writes docs/engines.md of this. That each is so is shown here by
+``make golden`` writes docs/explanation/engines.md of this. That each is so is shown here by
 tests/unit/graph/test_constructs_here.py, there by
 tests/cluster/test_constructs_on_engines.py.
 """
@@ -142,7 +142,7 @@ CONSTRUCTS = [
         odd.retried,
         ["try 1", "try 2", "try 3", "after"],
         kubeflow="only lost pods are tried again: the `templateDefaults` of 2.17 hold for a step "
-        "with retries, too; [what to do](kubeflow.md#lost-pods)",
+        "with retries, too; [what to do](../how-to/tune-kubeflow.md#lost-pods)",
     ),
     Construct(
         "values of every type, also in texts, and output files",

@@ -1,8 +1,8 @@
 """Distributed deep-learning training as pipelines: here, on Kubeflow, on Argo.
 
 What a pipeline of one's own is built from: ``from trireme import checkout, dataset, train, ...``;
-docs/own-pipelines.md has a whole one. ``trireme.run`` runs a pipeline or a program, ``runs`` and
-``get`` find what has run, ``compare_runs`` compares it, see docs/python.md.
+docs/tutorials/own-pipeline.md has a whole one. ``trireme.run`` runs a pipeline or a program,
+``runs`` and ``get`` find what has run, ``compare_runs`` compares it, see docs/reference/python.md.
 """
 
 import importlib

@@ -3,8 +3,8 @@
 Each function adds a step to the pipeline that is being built, with what every one of them needs:
 the run workspace, the run's id, what leads to MLflow, the price table, and no caching. Its inputs
 are values, parameters of the pipeline, or outputs of other tasks; its outputs are those of the
-component that it adds, see docs/own-pipelines.md. A pipeline with any of them has ``WORKSPACE`` as
-its ``pipeline_config``, and has them within ``finishing``.
+component that it adds, see docs/reference/steps.md. A pipeline with any of them has
+``WORKSPACE`` as its ``pipeline_config``, and has them within ``finishing``.
 """
 
 from collections.abc import Sequence

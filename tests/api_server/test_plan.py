@@ -582,7 +582,8 @@ def test_an_mpijob_of_another_version_is_told_from_ours(trireme, server, tmp_pat
     assert (
         "the cluster has no MPIJob (kubeflow.org/v2beta1): install Kubeflow Trainer v2.2 or newer, "
         "or the Kubeflow MPI operator v0.8 with its own CRD mpijobs.kubeflow.org, in place of the "
-        "training operator's, which has another version (docs/cluster.md)" in done.output
+        "training operator's, which has another version (docs/how-to/set-up-a-cluster.md)"
+        in done.output
     )
 
 

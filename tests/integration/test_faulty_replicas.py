@@ -1,6 +1,6 @@
 """A job's preflight, real: each fault is of one replica of three, and named.
 
-docs/preflight.md has the table.
+docs/explanation/preflight.md has the table.
 """
 
 import json

@@ -179,7 +179,7 @@ def test_the_schema_is_what_jobs_are_checked_by(trireme):
 
 
 def test_the_documented_job_renders_and_has_no_unknown_field(trireme, request):
-    documented = request.config.rootpath / "docs" / "job.yaml"
+    documented = request.config.rootpath / "docs" / "reference" / "job.yaml"
     rendered = trireme.run("job", "render", str(documented))
     assert rendered.returncode == 0, rendered.stderr
     runtime, _ = yaml.safe_load_all(rendered.stdout)

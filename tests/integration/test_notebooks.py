@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "tutorials"
 
 # As it stands in the page, which is the attribute of a frame.
 MACHINE = "&lt;dt&gt;Machine&lt;/dt&gt;&lt;dd&gt;.*?&lt;/dd&gt;"

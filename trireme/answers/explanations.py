@@ -16,7 +16,7 @@ class Cause(Part):
     """Why it failed."""
 
     kind: str
-    """Such as exception or out-of-memory; docs/explain.md lists them."""
+    """Such as exception or out-of-memory; docs/reference/causes.md lists them."""
     lies_with: LiesWith
     sentence: str
     step: str

@@ -21,7 +21,7 @@ class Problem(Answer):
 
     kind: Literal["error"] = "error"
     code: str
-    """What went wrong, in a word; docs/scripts.md lists them."""
+    """What went wrong, in a word; docs/reference/errors.md lists them."""
     exit_status: int
     sentence: str
     """The same for a person."""

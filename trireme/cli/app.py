@@ -51,7 +51,7 @@ class _Commands(LazyGroup):
         "sync": Lazy("runs:sync", "Bring to MLflow what it lacks of runs that have ended."),
         "prune": Lazy("prune:prune", "Remove old runs, and what no run uses any more."),
         "models": Lazy(
-            "registry:models", "List registered models, or the versions of one, and the champion."
+            "registry:models", "List registered models with champions, or versions of one."
         ),
         "promote": Lazy("registry:promote", "Make a version of a registered model its champion."),
         "rollback": Lazy("registry:rollback", "Make the previous champion the champion again."),
@@ -75,6 +75,29 @@ class _Commands(LazyGroup):
         "config": Lazy("config:app", "What is kept by name: code, datasets, workspaces."),
         "schedule": Lazy("schedule:app", "Schedules of pipelines."),
         "webhook": Lazy("webhook:app", "The URL that is told what came of runs."),
+    }
+
+    sections: ClassVar = {
+        "Start": ("doctor", "run", "plan", "pipelines", "strategy"),
+        "Runs": (
+            "list",
+            "status",
+            "logs",
+            "explain",
+            "report",
+            "compare",
+            "tensorboard",
+            "ui",
+            "cancel",
+            "resume",
+            "reproduce",
+            "sync",
+            "prune",
+        ),
+        "Models": ("models", "promote", "rollback", "serve", "deploy"),
+        "Clusters and pipelines": ("compile", "upload", "schedule", "dataset"),
+        "Jobs without a pipeline": ("job",),
+        "Settings and tools": ("config", "webhook", "schema", "mcp"),
     }
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -110,7 +133,20 @@ def _command_of(entry: "EntryPoint") -> Any:
         raise InputError(f"{plugins.called(entry)} is no command: {reason}") from None
 
 
-app = application(cls=_Commands, no_args_is_help=True)
+START = """\
+Trireme trains models as pipelines, on this machine or on a cluster.
+
+  trireme run pytorch-training            a first run, on data that Trireme brings
+  trireme run train.py --data ./flowers   your script, on your data
+  trireme status                          how the newest run is
+  trireme explain                         why it failed, and what to do
+  trireme doctor                          what is here and on the cluster, what is missing
+
+All commands: trireme --help; one of them: trireme COMMAND --help
+Tab completes names and options after: trireme --install-completion
+"""
+
+app = application(cls=_Commands, add_completion=True)
 
 
 def _version(is_asked: bool) -> None:
@@ -121,8 +157,9 @@ def _version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def trireme(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -131,6 +168,8 @@ def trireme(
     ] = False,
 ) -> None:
     """Distributed deep-learning training as pipelines."""
+    if context.invoked_subcommand is None:
+        typer.echo(START, nl=False)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trireme.cli.lazy import CLUSTER
 from trireme.text.say import say
 
 if TYPE_CHECKING:
@@ -13,9 +14,23 @@ if TYPE_CHECKING:
     from trireme.runner.cluster.checks import Finding
 
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", help="Namespace; default: that of the KUBECONFIG.")
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        rich_help_panel=CLUSTER,
+        help="Namespace; default: that of the KUBECONFIG.",
+    ),
 ]
-Context = Annotated[str, typer.Option(help="Context of the KUBECONFIG; default: the current one.")]
+Context = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=CLUSTER,
+        help="Context of the KUBECONFIG; default: the current one.",
+    ),
+]
 
 Probe = Annotated[
     bool,

@@ -36,12 +36,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Show what differs between runs, their metrics side by side, and their curves.
-
-    trireme compare RUN RUN
-
-    trireme compare RUN RUN RUN --target kfp -n team -o comparison.html
-    """
+    """Show what differs between runs, their metrics side by side, and their curves."""
     from trireme.cli import pages
     from trireme.targets import comparing
     from trireme.tracking.client import hurry

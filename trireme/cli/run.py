@@ -53,12 +53,7 @@ def run(
     ] = False,
     output: Output = Form.TEXT,
 ) -> None:
-    """Run a pipeline or a training program here or, with --target kfp or argo, on a cluster.
-
-    trireme run train.py --data ./flowers -- --lr 0.01 --epochs 3
-
-    trireme run pytorch-training -p workers=2 --target kfp
-    """
+    """Run a pipeline or a training program here or, with --target kfp or argo, on a cluster."""
     if wants_help:
         typer.echo(_parameters_help(pipeline) if pipeline else context.get_help())
         raise typer.Exit

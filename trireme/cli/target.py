@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from trireme.cli.lazy import CLUSTER, Command
 from trireme.errors import InputError
 from trireme.targets import registry
 from trireme.targets.registry import CLUSTERS, REACH, TARGETS, Option
@@ -68,22 +68,35 @@ LOADING = {
         [],
         "--dataset-claim",
         metavar="CLAIM",
+        rich_help_panel=CLUSTER,
         help="A PVC for dataset_uri pvc://CLAIM/path; repeatable.",
     ),
     "cache_claim": _option(
-        str, "", metavar="CLAIM", help="A PVC for datasets that all runs share."
+        str,
+        "",
+        metavar="CLAIM",
+        rich_help_panel=CLUSTER,
+        help="A PVC for datasets that all runs share.",
     ),
-    "storage_class": _option(str, "", metavar="NAME", help="StorageClass of each run's workspace."),
+    "storage_class": _option(
+        str,
+        "",
+        metavar="NAME",
+        rich_help_panel=CLUSTER,
+        help="StorageClass of each run's workspace.",
+    ),
     "shape": _option(
         Path | None,
         None,
         metavar="FILE",
+        rich_help_panel=CLUSTER,
         help="YAML file: what pods of steps get, the workspace's size.",
     ),
     "images": _option(
         Path | None,
         None,
         metavar="FILE",
+        rich_help_panel=CLUSTER,
         help="YAML file that maps image names to images with digests.",
     ),
     "parallelism": _option(
@@ -127,12 +140,13 @@ Workspace = Annotated[
         metavar="NAME",
         callback=_use_workspace,
         is_eager=True,
+        rich_help_panel=CLUSTER,
         help="A workspace of trireme.yaml; other options win.",
     ),
 ]
 
 
-class WithWords(TyperCommand):
+class WithWords(Command):
     """A command that takes the arguments of a training program after ``--``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -277,6 +291,7 @@ def _of_place(option: Option) -> tuple[Any, Any]:
         *option.written,
         metavar=option.metavar,
         envvar=list(option.variables) or None,
+        rich_help_panel=CLUSTER,
         help=option.help,
     )
 

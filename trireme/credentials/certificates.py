@@ -4,7 +4,7 @@ import re
 
 from trireme.errors import InputError
 
-PAGE = "docs/code-and-data.md#certificates"
+PAGE = "docs/how-to/certificates.md"
 
 # As rustls (uv), GnuTLS and OpenSSL (git), and Python say it.
 _SIGNS = re.compile(

@@ -27,7 +27,7 @@ VERSION = Resource("", "v1", "version")
 
 NONE = Decimal(0)
 RUNS = "runs"  # what is said of a Deployment that does
-OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/cluster.md"
+OVERLAYS = "kubectl apply -k manifests/overlays/NAME makes it, see docs/how-to/set-up-a-cluster.md"
 
 
 class Part(NamedTuple):
@@ -268,7 +268,10 @@ def _part(cluster: Cluster, part: Part, has_it: bool, running: dict[str, str] | 
 def _storage(cluster: Cluster) -> Iterator[Fact]:
     classes = cluster.items(STORAGE_CLASSES, "")
     if not classes:
-        yield Fact(Verdict.FAILED, "no StorageClass: a run's volume needs one; see docs/cluster.md")
+        yield Fact(
+            Verdict.FAILED,
+            "no StorageClass: a run's volume needs one; see docs/how-to/set-up-a-cluster.md",
+        )
     for storage_class in classes:
         annotations = storage_class["metadata"].get("annotations") or {}
         default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
@@ -346,8 +349,8 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         yield ok(f"images on a node: {', '.join(has)}")
     if missing := [image for image in needed if image not in on_nodes]:
         words = (
-            f"images on no node yet: {', '.join(missing)}; docs/cluster.md says how to build "
-            "them, and --probe tries to pull them"
+            f"images on no node yet: {', '.join(missing)}; docs/how-to/build-images.md says how to "
+            "build them, and --probe tries to pull them"
         )
         yield Fact(Verdict.UNKNOWN, words)
 
@@ -358,6 +361,7 @@ def kubeflow(host: Callable[[], str]) -> Fact:
         words = f"Kubeflow Pipelines at {host()}"
     except TriremeError as error:
         return Fact(
-            Verdict.MISSING, f"Kubeflow Pipelines for --target kfp: {error}; see docs/kubeflow.md"
+            Verdict.MISSING,
+            f"Kubeflow Pipelines for --target kfp: {error}; see docs/how-to/kubeflow.md",
         )
     return Fact(Verdict.OK, words, allows="pipelines with --target kfp")

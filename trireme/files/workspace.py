@@ -20,7 +20,7 @@ def check(workspace: Path) -> None:
         raise InputError(
             f"run workspace {workspace}: user {os.getuid()} may not write to a directory of user "
             f"{owner.st_uid} and group {owner.st_gid}; give the steps' pods the fsGroup "
-            f"{os.getuid()}, or make the volume writable for all (docs/cluster.md)"
+            f"{os.getuid()}, or make the volume writable for all (docs/how-to/set-up-a-cluster.md)"
         ) from None
     except OSError as error:
         raise InputError(f"run workspace {workspace}: {error.strerror}") from None

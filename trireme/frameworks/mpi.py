@@ -84,7 +84,7 @@ class Mpi(base.Framework):
         longest_end="-launcher-xxxxx",  # the launcher is a batch/v1 Job
         provider="Kubeflow Trainer v2.2 or newer, or the Kubeflow MPI operator v0.8 with its own "
         "CRD mpijobs.kubeflow.org, in place of the training operator's, which has another version "
-        "(docs/cluster.md)",
+        "(docs/how-to/set-up-a-cluster.md)",
     )
     image = MPI
     roles = (

@@ -68,13 +68,15 @@ class TargetEntry:
 
 NAMESPACE = Option(
     "namespace",
-    "Your namespace, in a multi-user Kubeflow.",
+    "Namespace of the runs; default: kubeflow or, with argo, that of the KUBECONFIG.",
+    "NAME",
     variables=("KFP_NAMESPACE",),
     flags=("--namespace", "-n"),
 )
 CONTEXT = Option(
     "kube_context",
     "Context of the KUBECONFIG; default: the current one.",
+    "NAME",
     flags=("--context",),
 )
 

@@ -18,7 +18,7 @@ from trireme.errors import InputError, JobFailed, TriremeError
 from trireme.kubernetes import errors  # noqa: F401 - which have codes of their own
 from trireme.targets import answers
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scripts.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "errors.md").read_text()
 CODES = PAGE.partition("| `code` |")[2].partition("## ")[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from trireme.explaining import causes
 from trireme.explaining.causes import cause
 
-PAGE = (Path(__file__).parents[3] / "docs" / "explain.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "causes.md").read_text()
 
 RAISED = """Traceback (most recent call last):
   File "/root/code/train.py", line 88, in <module>

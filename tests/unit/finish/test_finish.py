@@ -106,7 +106,7 @@ def test_the_command_posts_the_example_of_the_docs_and_says_the_answer(
     server, monkeypatch, trireme
 ):
     monkeypatch.setenv("HOOK_WHEN", "failed")  # which the example is not
-    page = (Path(__file__).parents[3] / "docs" / "webhook.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "webhook-fields.md").read_text()
     example = json.loads(page.partition("```json\n")[2].partition("```")[0])
     server.answers = [200, 403]
     assert trireme("webhook", "test", "hook") == (0, "the webhook of hook answers 200 OK\n", "")

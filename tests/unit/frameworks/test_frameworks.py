@@ -45,8 +45,8 @@ def test_a_framework_comes_with_what_contributing_says(name):
     assert kind.plural in rights, (
         f"manifests/base/rights/roles.yaml: the right to make {kind.plural}"
     )
-    page = (ROOT / "docs" / "jobs.md").read_text()
-    assert f"| `{name}` | {kind.name}" in page, f"docs/jobs.md: a row for {name}"
+    page = (ROOT / "docs" / "reference" / "frameworks.md").read_text()
+    assert f"| `{name}` | {kind.name}" in page, f"docs/reference/frameworks.md: a row for {name}"
 
 
 def test_a_kind_is_read_by_the_first_framework_that_makes_it():

@@ -8,7 +8,7 @@ from constructs import CONSTRUCTS, Construct
 
 from trireme.graph import reading, writing
 
-DOCS = Path(__file__).parents[3] / "docs" / "engines.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "engines.md"
 MARK = "<!-- What follows is written by make golden, from tests/constructs.py. -->"
 
 pytestmark = pytest.mark.slow

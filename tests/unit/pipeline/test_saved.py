@@ -332,7 +332,7 @@ def test_set_checks_first_and_keeps_comments(repository):
 
 def test_the_schema_takes_the_page_of_the_docs():
     schema = json.loads(command("config", "schema").output)
-    page = (Path(__file__).parents[3] / "docs/saved.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/trireme-yaml.md").read_text()
     example = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
     jsonschema.validate(example, schema)
     saved.Saved.model_validate(example)

@@ -19,7 +19,7 @@ PAGES = sorted(
     [
         *ROOT.glob("*.md"),
         *(page for top in TOPS for page in (ROOT / top).rglob("*.md")),
-        *DOCS.glob("*.ipynb"),
+        *DOCS.rglob("*.ipynb"),
     ]
 )
 MARKDOWN = MarkdownIt().enable("table")
@@ -80,8 +80,8 @@ def test_pages_that_messages_and_comments_name_are_there():
     for file in files:
         if file.is_file() and "__pycache__" not in file.parts:
             text = file.read_bytes().decode(errors="replace")
-            named |= set(re.findall(r"(?<![\w/.-])docs/[\w-]+\.md(?:#[\w-]+)?", text))
-    assert {"docs/cluster.md", "docs/code-and-data.md#certificates"} <= named
+            named |= set(re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md(?:#[\w-]+)?", text))
+    assert {"docs/how-to/set-up-a-cluster.md", "docs/how-to/certificates.md"} <= named
     assert [each for each in sorted(named) if not is_there(ROOT / "README.md", each)] == []
 
 

@@ -47,6 +47,12 @@ class _Jobs(LazyGroup):
             "plan:plan_job", "Show what a job would create, request and cost, and check it."
         ),
     }
+    sections: ClassVar = {
+        "Start": ("submit", "plan", "preflight", "advise"),
+        "Look": ("list", "status", "logs", "explain", "top", "tensorboard"),
+        "Change": ("exec", "scale", "cancel", "delete"),
+        "Files": ("render", "convert", "schema"),
+    }
 
 
 app = application(cls=_Jobs, no_args_is_help=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from trireme.cli.lazy import CLUSTER
 from trireme.errors import InputError
 
 File = Annotated[
@@ -24,6 +25,7 @@ Operator = Annotated[
     str,
     typer.Option(
         metavar="NAME",
+        rich_help_panel=CLUSTER,
         help="training-operator: a kind for each framework, such as PyTorchJob. trainer: "
         "TrainJob (Kubeflow Trainer). auto: the second where the cluster has Trainer. Default: "
         "the job's field operator, or auto.",

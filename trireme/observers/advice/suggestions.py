@@ -1,7 +1,7 @@
 """Suggestions for a job, by what has been measured of it: a function for each.
 
 Where there is no evidence there is no suggestion. The thresholds that others use, too, are
-explained in docs/advice.md.
+explained in docs/explanation/advice.md.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The preflight of one replica; see docs/preflight.md.
+"""The preflight of one replica; see docs/explanation/preflight.md.
 
 It says what it finds in lines of JSON after ``MARK``: ``waiting`` (a problem that may pass),
 ``record`` (what it has found), ``verdict`` (of all of them, by the first), ``skipped``.
