@@ -7,6 +7,7 @@ by one after the other. Runs that the old one has started go on. As long as ther
 change was broken off: applying the schedule again, the same or another, ends with one.
 """
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +18,17 @@ from trireme.errors import InputError
 from trireme.kubernetes.errors import NotFound
 from trireme.schedules import cron, plans
 from trireme.schedules.schedule import LATEST, PINNED, Schedule
-from trireme.targets.kubeflow import experiments, parameters, recurring, trigger, uploading
+from trireme.targets.kubeflow import (
+    compiling,
+    experiments,
+    parameters,
+    recurring,
+    trigger,
+    uploading,
+)
 from trireme.targets.kubeflow.client import ORPHAN
 from trireme.targets.kubeflow.connection import Connection
-from trireme.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
+from trireme.targets.kubeflow.recurring import SERVICE, Recurring, Trigger, is_for_the_plugin
 from trireme.tracking.environment import SECRET
 
 WITHOUT_THE_PLUGIN = (
@@ -47,7 +55,7 @@ class Plan(plans.Plan):
     keep: Recurring | None
 
 
-class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
+class KubeflowSchedules(plans.Schedules[CheckedSchedule, Plan, Recurring]):
     """The schedules of a Kubeflow Pipelines; see ``schedules.plans``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
@@ -64,9 +72,47 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
     def place(self) -> str:
         return f"at {self.connection.host}"
 
-    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        checked_schedules = [self._check(schedule, pins) for schedule in described]
-        return [self._plan(checked) for checked in checked_schedules]
+    def check(self, described: list[Schedule], pins: dict[str, str]) -> list[CheckedSchedule]:
+        return [self._check(schedule, pins) for schedule in described]
+
+    def compare(self, checked: CheckedSchedule) -> Plan:
+        wanted = _wanted(self.connection, checked)
+        recurring.description(wanted.schedule, paused=True)
+        found = self.named(checked.schedule.name)
+        if checked.schedule.paused is not None:
+            runs = not checked.schedule.paused
+        elif len(found) > 1:
+            runs = found[-1].was_to_run
+        else:
+            runs = all(each.is_enabled for each in found)
+        return Plan(
+            checked.schedule,
+            found,
+            _differences(wanted, found, runs),
+            runs,
+            checked,
+            wanted,
+            _fitting(wanted, found),
+            notes=checked.notes,
+        )
+
+    def render(self, checked: CheckedSchedule) -> tuple[str, str]:
+        """Returns the request's JSON; the ids in it are those of the server, which has all."""
+        connection, name = self.connection, checked.schedule.name
+        wanted = _wanted(connection, checked)
+        if checked.schedule.version == PINNED and not wanted.version_id:
+            raise InputError(
+                f"schedule {name}: version {wanted.schedule.version} of {checked.pipeline.name} is "
+                f"not at {connection.host} yet; 'trireme upload {checked.pipeline.name}' uploads it"
+            )
+        experiment_id = experiments.find(connection, checked.experiment)
+        if not experiment_id:
+            raise InputError(
+                f"schedule {name}: experiment {checked.experiment!r} is not at {connection.host} "
+                f"yet; it is created by a first run or schedule, or in Kubeflow's UI"
+            )
+        body = _body(checked, wanted, experiment_id, runs=not checked.schedule.paused)
+        return json.dumps(body, indent=2) + "\n", "json"
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         keep = plan.keep or _create(self.connection, plan)
@@ -104,31 +150,13 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         """Refuses a schedule that could not work, before anything is asked or created."""
         checked = plans.check(schedule, pins)
         parameters.check(checked.arguments)
+        if schedule.version == PINNED:
+            compiling.check(checked.pipeline.graph)
+        is_recorded = is_for_the_plugin(checked.schedule)
         return CheckedSchedule(
-            **vars(checked),
+            **vars(checked) | {"notes": [] if is_recorded else [WITHOUT_THE_PLUGIN]},
             cron=trigger.six_fields(schedule.cron, schedule.zone, self._zone),
             experiment=experiments.experiment_name(checked.pipeline.name, checked.arguments),
-        )
-
-    def _plan(self, checked: CheckedSchedule) -> Plan:
-        wanted = _wanted(self.connection, checked)
-        recurring.description(wanted.schedule, paused=True)
-        found = self.named(checked.schedule.name)
-        if checked.schedule.paused is not None:
-            runs = not checked.schedule.paused
-        elif len(found) > 1:
-            runs = found[-1].was_to_run
-        else:
-            runs = all(each.is_enabled for each in found)
-        return Plan(
-            checked.schedule,
-            found,
-            _differences(wanted, found, runs),
-            runs,
-            checked,
-            wanted,
-            _fitting(wanted, found),
-            notes=[] if wanted.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
         )
 
 
@@ -173,18 +201,28 @@ def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[st
     return plans.differences(old, new)
 
 
+def _body(
+    checked: CheckedSchedule,
+    wanted: Trigger,
+    experiment_id: str,
+    *,
+    runs: bool,
+    at_rest: bool = False,
+) -> dict[str, Any]:
+    """Returns the recurring run that is asked for, at rest as long as another of its name runs."""
+    return wanted.body(
+        checked.experiment, experiment_id, enabled=runs and not at_rest, in_the_end=runs
+    )
+
+
 def _create(connection: Connection, plan: Plan) -> Recurring:
     wanted, checked = plan.wanted, plan.checked
     if checked.schedule.version == PINNED and not wanted.version_id:
         version = uploading.upload(connection, checked.pipeline)
         schedule = wanted.schedule.model_copy(update={"version": version.name})
         wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
-    body = wanted.body(
-        checked.experiment,
-        experiments.ensure(connection, checked.experiment),
-        enabled=plan.runs and not plan.found,
-        in_the_end=plan.runs,
-    )
+    experiment_id = experiments.ensure(connection, checked.experiment)
+    body = _body(checked, wanted, experiment_id, runs=plan.runs, at_rest=bool(plan.found))
     known = {each.id for each in plan.found}
 
     def made_all_the_same() -> Any:
