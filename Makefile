@@ -106,8 +106,11 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 
 IMAGES :=
 ACCELERATOR := cpu
-images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; BUILD_OPTIONS
-	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) $(IMAGES)
+REGISTRY :=
+PUSH :=
+images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; REGISTRY=... PUSH=1 writes images.yaml
+	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) \
+		$(if $(REGISTRY),--registry $(REGISTRY)) $(if $(PUSH),--push) $(IMAGES)
 
 images-test: .venv/dev.stamp  ## what is in the images, or IMAGES="base pytorch", and a run in them
 	$(BIN)/pytest -m images --built="$(IMAGES)" tests/images
@@ -161,6 +164,7 @@ test-system:
 	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v docker-registry >/dev/null || missing="$$missing docker-registry"; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \

@@ -37,6 +37,7 @@ class _Commands(LazyGroup):
             "compile:upload", "Upload the pipelines that have changed to Kubeflow or Argo."
         ),
         "plan": Lazy("plan:app", "Show what a run would create, request and cost; check it."),
+        "images": Lazy("images:app", "List the images that a pipeline needs."),
         "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
         "status": Lazy("runs:status", "Show a run and its steps."),
         "explain": Lazy(

@@ -340,6 +340,15 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         for name in image.get("names") or []
     }
     ours = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
+    here = {images.VERSION, images.for_gpus(images.VERSION)}
+    tagged = (name for name in there if images.is_ours(name) and "@" not in name)
+    if others := sorted(name for name in tagged if name.rpartition(":")[2] not in here):
+        yield Fact(
+            Verdict.MISSING,
+            f"images of another version than this Trireme, {images.VERSION}, on a node: "
+            f"{', '.join(others)}; steps have to be of the version that compiled them: build "
+            f"those of {images.VERSION}, or install the version of Trireme that these have",
+        )
     if has := [image for image in ours if image in there]:
         yield ok(f"images on a node: {', '.join(has)}")
     if others := [image for image in ours if image not in there]:
