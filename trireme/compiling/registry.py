@@ -1,4 +1,4 @@
-"""Whether images are in their registries, as far as these answer this machine.
+"""Registries of images: they are asked whether they have one, as far as they answer here.
 
 https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pull
 https://distribution.github.io/distribution/spec/auth/token/
