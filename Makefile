@@ -9,7 +9,7 @@ APT := for try in 1 2 3 4 5 6 7 8 9 10; do apt-get update -qq && break; sleep 15
 
 PIPELINE := pytorch-training
 
-.PHONY: help run test test-all test-cluster faults fuzz lint audit golden docs docs-serve bench profile component lock images images-test clean cluster-up system test-system
+.PHONY: help run test test-all test-cluster faults fuzz lint audit golden docs docs-serve bench profile component lock images images-test dist try-dist clean cluster-up system test-system
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/\1\t\2/p' Makefile | awk -F '\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -116,17 +116,33 @@ lock:  ## the versions of everything, from what pyproject.toml asks for
 
 IMAGES :=
 ACCELERATOR := cpu
-images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; BUILD_OPTIONS
-	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) $(IMAGES)
+REGISTRY :=
+PUSH :=
+images:  ## build all images, or IMAGES="base pytorch"; ACCELERATOR=cuda for GPUs; REGISTRY=... PUSH=1 writes images.yaml
+	$(PYTHON) images/build.py --accelerator $(ACCELERATOR) \
+		$(if $(REGISTRY),--registry $(REGISTRY)) $(if $(PUSH),--push) $(IMAGES)
 
 images-test: .venv/dev.stamp  ## what is in the images, or IMAGES="base pytorch", and a run in them
 	$(BIN)/pytest -m images --built="$(IMAGES)" tests/images
+
+dist: .venv/dev.stamp  ## the wheel, the sdist and their SBOM, in dist/
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist
+	$(BIN)/uv tool run --from cyclonedx-bom cyclonedx-py requirements requirements.lock \
+		--pyproject pyproject.toml --of JSON --output-file dist/sbom.cdx.json
+
+# What a user has: nothing but Python, and what pip brings.
+FILE = $(firstword $(wildcard dist/*.whl))
+VERSIONS := newest
+try-dist:  ## install FILE=dist/... into an empty environment, and train; VERSIONS=locked
+	@test -f "$(FILE)" || { echo "error: FILE=$(FILE): there is no such file; make dist builds it" >&2; exit 2; }
+	$(PYTHON) tests/try_dist.py "$(FILE)" $(if $(filter locked,$(VERSIONS)),--constraint requirements.lock)
 
 cluster-up:  ## a cluster in Docker with all that runs need; see manifests/cluster-up.sh
 	manifests/cluster-up.sh
 
 clean:  ## what the targets above have built
-	rm -rf .venv .venv-docs site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-docs site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 .venv/base.stamp: | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
@@ -176,6 +192,7 @@ test-system:
 	command -v /usr/sbin/sshd >/dev/null || missing="$$missing openssh-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v docker-registry >/dev/null || missing="$$missing docker-registry"; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "note: some tests are skipped; as root: apt-get install$$missing" >&2; \

@@ -1,11 +1,13 @@
 """Builds the images that trireme/images.py names: ``python images/build.py [NAME...]``."""
 
 import argparse
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +30,7 @@ LOCKS = {"mpi": "pytorch"}
 
 WITH_FRAMEWORK = ("pytorch", "tensorflow", "mpi")
 BUILDERS = ("podman", "buildah", "docker")
+PUSHED = ROOT / "images.yaml"
 SOURCE = "https://github.com/trireme/trireme"
 
 
@@ -85,6 +88,45 @@ def command(program: str, name: str, accelerator: str, revision: str) -> list[st
     ]
 
 
+def push(program: str, image: str, registry: str) -> str:
+    """Pushes an image to a registry; returns its name there, with its digest.
+
+    Args:
+        program: One of ``BUILDERS``.
+        image: The image's full name, as ``tag`` returns it.
+        registry: Where it goes, such as ``registry.example.org/team``.
+
+    Raises:
+        subprocess.CalledProcessError: the builder could not.
+    """
+    there = f"{registry}/{image.rpartition('/')[2]}"
+    repository = there.rpartition(":")[0]
+    options = shlex.split(os.environ.get("PUSH_OPTIONS", ""))
+    subprocess.run([program, "tag", image, there], check=True)
+    if program == "docker":
+        subprocess.run([program, "push", *options, there], check=True)
+        inspect = [program, "image", "inspect", "--format", "{{json .RepoDigests}}", there]
+        found = json.loads(subprocess.run(inspect, check=True, capture_output=True).stdout)
+        return str(next(each for each in found if each.startswith(f"{repository}@")))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "digest"
+        subprocess.run([program, "push", *options, "--digestfile", file, there], check=True)
+        return f"{repository}@{file.read_text().strip()}"
+
+
+def read(file: Path) -> dict[str, str]:
+    """Returns what an earlier build has written, nothing where there was none; see ``write``."""
+    if not file.exists():
+        return {}
+    lines = (line.partition(": ") for line in file.read_text().splitlines() if line.strip())
+    return {name: image for name, _, image in lines}
+
+
+def write(file: Path, pushed: dict[str, str]) -> None:
+    """Writes images with digests by the names that pipelines have for them, for ``--images``."""
+    file.write_text("".join(f"{name}: {image}\n" for name, image in sorted(pushed.items())))
+
+
 def revision() -> str:
     """Returns the commit that the tree is at; ``-dirty`` at its end says that files differ.
 
@@ -106,7 +148,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
     parser.add_argument("--accelerator", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--builder", choices=BUILDERS, help="by default the first that works")
+    parser.add_argument("--registry", default="", help="where --push pushes to, HOST[/PATH]")
+    parser.add_argument("--push", action="store_true", help=f"push, and write {PUSHED.name}")
     options = parser.parse_args()
+    registry = options.registry.rstrip("/")
+    if bool(registry) != options.push:
+        parser.error("--registry and --push go together (make images REGISTRY=... PUSH=1)")
+    if "://" in registry or registry != registry.lower():
+        parser.error(f"--registry {registry}: must be as in registry.example.org/team")
     if unknown := set(options.names) - set(IMAGES):
         parser.error(f"no image {', '.join(sorted(unknown))}: there are {', '.join(IMAGES)}")
     wanted = [options.builder] if options.builder else BUILDERS
@@ -121,6 +170,14 @@ def main() -> int:
         done = subprocess.run(command(program, name, options.accelerator, commit))
         if done.returncode:
             return done.returncode
+        if options.push:
+            image = tag(name, options.accelerator)
+            try:
+                pushed = push(program, image, registry)
+            except subprocess.CalledProcessError as error:
+                return error.returncode
+            write(PUSHED, read(PUSHED) | {image: pushed})
+            print(f"{PUSHED.name}: {pushed}")
     return 0
 
 

@@ -2,28 +2,31 @@
 
 from trireme.errors import InputError
 
-BASE = "ghcr.io/trireme/base:0.1.0"
+VERSION = "0.1.0"
+"""What they are tagged with: that of this Trireme, which compiles what they run."""
+
+BASE = f"ghcr.io/trireme/base:{VERSION}"
 """kfp, these components, git: for steps that need no framework."""
 
-PYTORCH = "ghcr.io/trireme/pytorch:0.1.0"
+PYTORCH = f"ghcr.io/trireme/pytorch:{VERSION}"
 """``BASE`` with PyTorch and ONNX."""
 
-TENSORFLOW = "ghcr.io/trireme/tensorflow:0.1.0"
+TENSORFLOW = f"ghcr.io/trireme/tensorflow:{VERSION}"
 """``BASE`` with TensorFlow."""
 
-MPI = "ghcr.io/trireme/mpi:0.1.0"
+MPI = f"ghcr.io/trireme/mpi:{VERSION}"
 """``PYTORCH`` with OpenMPI and an SSH server, which needs no root."""
 
 MPI_KEYS = "/home/trireme/.ssh"
 """Where programs in ``MPI`` look for the keys of their job."""
 
-JAX = "ghcr.io/trireme/jax:0.1.0"
+JAX = f"ghcr.io/trireme/jax:{VERSION}"
 """``BASE`` with JAX, for CPUs."""
 
-XGBOOST = "ghcr.io/trireme/xgboost:0.1.0"
+XGBOOST = f"ghcr.io/trireme/xgboost:{VERSION}"
 """``BASE`` with XGBoost, for CPUs."""
 
-MLFLOW = "ghcr.io/trireme/mlflow:0.1.0"
+MLFLOW = f"ghcr.io/trireme/mlflow:{VERSION}"
 """An MLflow server with PostgreSQL, S3 and users."""
 
 

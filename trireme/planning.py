@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from trireme import steps
@@ -140,13 +141,19 @@ def plan_pipeline(
     arguments: dict[str, Any],
     price_table: Prices | None,
     manifest: Callable[[TrainingJob], dict[str, Any]] = render,
+    pins: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """Plans a run of a pipeline."""
+    """Plans a run of a pipeline.
+
+    Args:
+        pins: What replicas pull in place of Trireme's images, by name; steps have it already.
+    """
     count, at_once = 0, 0
     job = Plan([], {}, count, at_once, "", [], [], price_table)
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
-        job = plan_job(manifest(planned.job), price_table)
+        pinned = planned.job.model_copy(update={"images": {**pins, **planned.job.images}})
+        job = plan_job(manifest(pinned), price_table)
         Bill(arguments.get("budget", 0.0), price_table).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP

@@ -41,7 +41,7 @@ def there(argo, name=NAME):
 def apply(argo, **fields):
     """Applies a schedule of the latest version; returns what was planned."""
     described = {"name": NAME, "pipeline": NAME, "cron": "0 3 * * *", "version": "latest"}
-    schedules = ArgoSchedules(argo, "trireme")
+    schedules = ArgoSchedules(lambda: argo, "trireme")
     (plan,) = schedules.plan([Schedule(**described | fields)], {})
     if plan.verb != "unchanged":
         schedules.carry_out(plan)
@@ -251,7 +251,7 @@ def test_what_somebody_else_changes_meanwhile_is_not_overwritten(argo_standing_i
     argo = argo_standing_in
     workflows.upload(argo, made())
     apply(argo)
-    schedules = ArgoSchedules(argo, "trireme")
+    schedules = ArgoSchedules(lambda: argo, "trireme")
     fields = {"name": NAME, "pipeline": NAME, "cron": "0 4 * * *", "version": "latest"}
     (plan,) = schedules.plan([Schedule(**fields)], {})
     apply(argo, cron="0 5 * * *")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -93,6 +94,18 @@ def without_links(tmp_path_factory):
     return tree
 
 
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """What is in the sdist."""
+    place = tmp_path_factory.mktemp("sdist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (sdist,) = place.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place, filter="data")
+    return place / sdist.name.removesuffix(".tar.gz")
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A repository with packages called components and pipelines."""
@@ -110,13 +123,16 @@ def test_it_installs_one_name(installed):
     mine = [path.name for path in packages.iterdir() if re.match(r"(?!needed|bin)", path.name)]
     assert sorted(mine) == ["trireme", "trireme_pipelines-0.1.0.dist-info"]
     assert (packages / "trireme" / "py.typed").exists()
+    assert (packages / "trireme" / "examples" / "ci" / ".github/workflows/train.yml").exists()
 
 
 @pytest.mark.slow
-def test_a_tree_without_links_has_the_same_wheel_and_trains(
-    without_links, installed, tmp_path_factory
+@pytest.mark.parametrize("source", ["without_links", "unpacked"])
+def test_a_tree_without_links_and_the_sdist_have_the_same_wheel_and_train(
+    source, installed, tmp_path_factory, request
 ):
-    with zipfile.ZipFile(built(without_links, tmp_path_factory.mktemp("wheel"))) as wheel:
+    tree = request.getfixturevalue(source)
+    with zipfile.ZipFile(built(tree, tmp_path_factory.mktemp("wheel"))) as wheel:
         names = {name for name in wheel.namelist() if name.startswith("trireme/")}
     _, packages = installed
     there = [file for file in (packages / "trireme").rglob("*") if "__pycache__" not in file.parts]
@@ -128,7 +144,7 @@ def test_a_tree_without_links_has_the_same_wheel_and_trains(
         cwd=home,
         # Other tests may have left what leads to their MLflow.
         env={name: text for name, text in os.environ.items() if not name.startswith("MLFLOW_")}
-        | {"PYTHONPATH": str(without_links), "TRIREME_HOME": str(home / "home")},
+        | {"PYTHONPATH": str(tree), "TRIREME_HOME": str(home / "home")},
         capture_output=True,
         text=True,
     )

@@ -121,6 +121,28 @@ class RunPlan(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NeededImage(Part):
+    """An image that a run pulls."""
+
+    name: str
+    used_by: list[str]
+    """The steps, and the replicas of the training job."""
+    pinned: bool
+    """Whether it has a digest."""
+    there: bool | None
+    """Whether its registry has it; null where that was not asked, or not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageList(Answer):
+    """The images that a run of a pipeline pulls."""
+
+    kind: Literal["image-list"] = "image-list"
+    pipeline: str
+    images: list[NeededImage]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PreflightProblem(Part):
     """Something that a preflight has found."""
 

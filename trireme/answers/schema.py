@@ -24,6 +24,7 @@ ANSWERS: tuple[type[Part], ...] = (
     jobs.JobUse,
     explanations.Explanation,
     plans.RunPlan,
+    plans.ImageList,
     plans.PreflightResult,
     plans.Diagnosis,
     catalogs.PipelineList,

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 class _Commands(LazyGroup):
     lazy: ClassVar = {
+        "init": Lazy(
+            "init:init", "Begin: an example to copy, or trireme.yaml for the program that is there."
+        ),
         "doctor": Lazy(
             "doctor:doctor", "Show what is here and on the cluster, and what is missing."
         ),
@@ -37,6 +40,7 @@ class _Commands(LazyGroup):
             "compile:upload", "Upload the pipelines that have changed to Kubeflow or Argo."
         ),
         "plan": Lazy("plan:app", "Show what a run would create, request and cost; check it."),
+        "images": Lazy("images:app", "List the images that a pipeline needs."),
         "list": Lazy("runs:list_runs", "List the runs of pipelines, the latest first."),
         "status": Lazy("runs:status", "Show a run and its steps."),
         "explain": Lazy(
@@ -78,7 +82,7 @@ class _Commands(LazyGroup):
     }
 
     sections: ClassVar = {
-        "Start": ("doctor", "run", "plan", "pipelines", "strategy"),
+        "Start": ("init", "doctor", "run", "plan", "pipelines", "strategy"),
         "Runs": (
             "list",
             "status",
@@ -95,7 +99,7 @@ class _Commands(LazyGroup):
             "prune",
         ),
         "Models": ("models", "promote", "rollback", "serve", "deploy"),
-        "Clusters and pipelines": ("compile", "upload", "schedule", "dataset"),
+        "Clusters and pipelines": ("compile", "upload", "images", "schedule", "dataset"),
         "Jobs without a pipeline": ("job",),
         "Settings and tools": ("config", "webhook", "schema", "mcp"),
     }

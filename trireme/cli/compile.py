@@ -8,8 +8,12 @@ import typer
 
 from trireme.cli.target import LOADING, on_target
 from trireme.targets.registry import BUILD, CLUSTERS
+from trireme.text.say import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trireme.pipeline.pipeline import Pipeline
     from trireme.targets.base import Target
 
 Pipelines = Annotated[
@@ -31,8 +35,10 @@ def compile(
     from trireme.compiling.loading import loaded
     from trireme.pipeline.catalog import PIPELINES
 
-    for pipeline in loaded(pipelines or list(PIPELINES), **loading):
+    made = loaded(pipelines or list(PIPELINES), **loading)
+    for pipeline in made:
         typer.echo(target.compile(pipeline, output))
+    _tell_of_images(made)
 
 
 @on_target(BUILD, loading=LOADING, default="kfp", known=CLUSTERS)
@@ -47,5 +53,16 @@ def upload(
     from trireme.terminal.console import Console
 
     console = Console(sys.stdout)
-    for pipeline in loaded(pipelines or list(PIPELINES), **loading):
+    made = loaded(pipelines or list(PIPELINES), **loading)
+    for pipeline in made:
         target.upload(pipeline).show(pipeline.name, console)
+    _tell_of_images(made, registries=True)
+
+
+def _tell_of_images(pipelines: "Sequence[Pipeline]", *, registries: bool = False) -> None:
+    """Says which images are not pinned and, if registries are to be asked, which are not there."""
+    from trireme.compiling import images, registry
+
+    used = set().union(*(pipeline.graph.images for pipeline in pipelines))
+    for note in images.notes(used, registry.missing(used) if registries else ()):
+        say(note)

@@ -1,6 +1,11 @@
 """Examples in the help of commands, by the command: what follows ``trireme``."""
 
 EXAMPLES = {
+    "init": ("init", "init --example tabular-csv"),
+    "images": (
+        "images pytorch-training",
+        "images pytorch-training --images images.yaml -o json",
+    ),
     "doctor": ("doctor", "doctor -n team --probe"),
     "run": (
         "run train.py --data ./flowers -- --lr 0.01 --epochs 3",
@@ -81,6 +86,10 @@ EXAMPLES = {
     "schedule apply": (
         "schedule apply schedules.yaml --dry-run --target argo -n team",
         "schedule apply schedules.yaml --target kfp -n team",
+    ),
+    "schedule render": (
+        "schedule render schedules.yaml --target argo -n team -o git",
+        "schedule render schedules.yaml --target kfp -n team",
     ),
     "schedule set": (
         "schedule set retraining --cron '0 3 * * 1-5' --target argo -n team",

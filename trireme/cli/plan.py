@@ -50,11 +50,13 @@ if TYPE_CHECKING:
 
 app = application()
 
-NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluster.")]
+NoCheck = Annotated[
+    bool, typer.Option("--no-check", help="Do not ask the cluster, nor registries for images.")
+]
 
 
 @app.command(cls=WithWords)
-@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape"))
+@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape", "images"))
 def plan(
     target: "Target",
     context: typer.Context,
@@ -71,6 +73,7 @@ def plan(
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
+    from trireme.compiling import images, registry
     from trireme.compiling.loading import ready
     from trireme.kubernetes import access, credentials
 
@@ -83,8 +86,10 @@ def plan(
     prices, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
+    pins = images.read(loading["images"])
     manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
-    planned = target.plan(planning.plan_pipeline(chosen, arguments, prices, **manifest), chosen)
+    planned = planning.plan_pipeline(chosen, arguments, prices, **manifest, pins=pins)
+    planned = target.plan(planned, chosen)
     warnings: list[str] = []
     facts: dict[str, str] = {}
     also: list[Iterable[Finding]] = []
@@ -100,6 +105,8 @@ def plan(
         volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
         facts = ({"Code": str(chosen.bundle)} if chosen.bundle else {}) | volume
         facts |= planned.facts | {"Rights": f"the run's service account needs: {rights}"}
+        missing = () if no_check else registry.missing(planned.images)
+        warnings += images.notes(planned.images, missing)
     if cluster is not None:
         also.append(target.check(chosen, cluster))
         if probe:

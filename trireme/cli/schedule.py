@@ -16,6 +16,7 @@ from trireme.cli.target import Env, Param, Params, PipelineName, SecretEnv, on_t
 from trireme.errors import InputError
 from trireme.targets.registry import BUILD, CLUSTERS, SCHEDULE
 from trireme.terminal.tables import table
+from trireme.text.say import say
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,7 +52,16 @@ app = application(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes, but do not make them.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="YAML file with a schedule, or a list of them.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Show the changes, but do not make them; without a cluster, check and show the times.",
+    ),
+]
 
 on_cluster = on_target(default="kfp", known=CLUSTERS)
 on_cluster_to_change = partial(on_target, BUILD, SCHEDULE, default="kfp", known=CLUSTERS)
@@ -62,15 +72,44 @@ on_cluster_to_change = partial(on_target, BUILD, SCHEDULE, default="kfp", known=
 def apply(
     target: "Target",
     loading: dict[str, Any],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML file with a schedule, or a list of them.")
-    ],
+    file: File,
     dry_run: DryRun = False,
 ) -> None:
     """Create or change the schedules of a file; leave those that do not differ."""
     from trireme.schedules.schedule import Schedule
 
     _apply(target, Schedule.read_file(file), loading["images"], dry_run=dry_run)
+
+
+@app.command(short_help="Write the schedules of a file as manifests, for git.")
+@on_cluster_to_change(loading=["images"])
+def render(
+    target: "Target",
+    loading: dict[str, Any],
+    file: File,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the files.")
+    ] = Path("schedules"),
+) -> None:
+    """Write the schedules of a file as what apply would create.
+
+    For Argo these are CronWorkflows, and a cluster is asked for versions by name only. For Kubeflow
+    Pipelines it is the JSON of recurring runs, with the ids that its server has.
+    """
+    from trireme.files.whole_file import linked, write_whole
+    from trireme.schedules.schedule import Schedule
+
+    described, pins = _described(target, Schedule.read_file(file), loading["images"])
+    schedules = target.schedules()
+    rendered = [(each, schedules.render(each)) for each in schedules.check(described, pins)]
+    for checked, (text, suffix) in rendered:
+        path = output / f"{checked.schedule.name}.{suffix}"
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            write_whole(linked(path), text)
+        except OSError as error:
+            raise InputError(f"--output {output}: cannot be written: {error}") from None
+        typer.echo(path)
 
 
 @app.command(name="set")
@@ -217,22 +256,42 @@ def delete(target: "Target", name: Name) -> None:
     typer.echo(f"{name} deleted")
 
 
+def _described(
+    target: "Target", described: "list[Schedule]", images_file: Path | None
+) -> "tuple[list[Schedule], dict[str, str]]":
+    """Returns schedules with their parameters accepted, and the images to use by their names."""
+    from trireme.compiling import images
+    from trireme.pipeline import catalog
+
+    pipelines = [catalog.load(schedule.pipeline) for schedule in described]
+    accepted = [
+        each.model_copy(update={"params": pipeline.accept(each.params, target.cluster)})
+        for each, pipeline in zip(described, pipelines, strict=True)
+    ]
+    return accepted, images.read(images_file, pipelines)
+
+
 def _apply(
     target: "Target", described: "list[Schedule]", images_file: Path | None, *, dry_run: bool
 ) -> None:
     """Makes, changes or leaves alone schedules; says what before it does it."""
-    from trireme.compiling import images
-    from trireme.pipeline import catalog
+    from trireme.kubernetes.errors import NoCluster, Unavailable
     from trireme.terminal.console import Console
 
+    described, pins = _described(target, described, images_file)
     schedules = target.schedules()
-    pipelines = [catalog.load(schedule.pipeline) for schedule in described]
-    described = [
-        schedule.model_copy(update={"params": pipeline.accept(schedule.params, target.cluster)})
-        for schedule, pipeline in zip(described, pipelines, strict=True)
-    ]
-    plans = schedules.plan(described, images.read(images_file, pipelines))
     console = Console(sys.stdout)
+    all_checked = schedules.check(described, pins)
+    try:
+        plans = [schedules.compare(checked) for checked in all_checked]
+    except (NoCluster, Unavailable) as error:
+        if not dry_run:
+            raise
+        for checked in all_checked:
+            console.heading(f"{checked.schedule.name} can be scheduled")
+            _show_what_comes(checked.schedule, checked.notes, console, not checked.schedule.paused)
+        say(f"note: not compared with what is there: {error}")
+        return
     for plan in plans:
         _show_plan(plan, console)
     for plan in plans:
@@ -249,11 +308,16 @@ def _show_plan(plan: "Plan", console: "Console") -> None:
     console.heading(f"{plan.schedule.name} {verb}{rests}")
     for line in plan.differences:
         console.print(f"  {line}")
-    for note in plan.notes:
+    _show_what_comes(plan.schedule, plan.notes, console, plan.runs)
+
+
+def _show_what_comes(
+    schedule: "Schedule", notes: list[str], console: "Console", runs: bool
+) -> None:
+    for note in notes:
         console.print(f"  note: {note}")
-    if plan.runs:
-        next_times = plan.schedule.next_times(NEXT)
-        _draw_times(plan.schedule.time_zone, next_times, console)
+    if runs:
+        _draw_times(schedule.time_zone, schedule.next_times(NEXT), console)
 
 
 def _draw_times(time_zone: str, times: "Sequence[datetime]", console: "Console") -> None:

@@ -345,6 +345,15 @@ def _images(cluster: Cluster) -> Iterator[Fact]:
         for name in image.get("names") or []
     }
     needed = list(dict.fromkeys((images.BASE, *images.OF_REPLICAS)))
+    versions = {images.VERSION, images.for_gpus(images.VERSION)}
+    tagged = (name for name in on_nodes if images.is_ours(name) and "@" not in name)
+    if others := sorted(name for name in tagged if name.rpartition(":")[2] not in versions):
+        yield Fact(
+            Verdict.MISSING,
+            f"images of another version than this Trireme, {images.VERSION}, on a node: "
+            f"{', '.join(others)}; steps have to be of the version that compiled them: build "
+            f"those of {images.VERSION}, or install the version of Trireme that these have",
+        )
     if has := [image for image in needed if image in on_nodes]:
         yield ok(f"images on a node: {', '.join(has)}")
     if missing := [image for image in needed if image not in on_nodes]:

@@ -7,6 +7,7 @@ import yaml
 from kubernetes import client, config
 
 from trireme.errors import InputError
+from trireme.kubernetes.errors import NoCluster
 
 CONNECTIONS = 256  # that are kept for another request
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -52,7 +53,7 @@ def load(context: str | None) -> tuple[client.ApiClient, str]:
         return client.ApiClient(settings), chosen["context"].get("namespace") or "default"
     except _UNREADABLE as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(
+        raise NoCluster(
             f"no Kubernetes cluster to work with: {reason}; "
             "set KUBECONFIG to a file that kubectl can use"
         ) from error

@@ -61,6 +61,10 @@ class Invalid(Refused, InputError):
     exit_status = 2
 
 
+class NoCluster(InputError):
+    """Nothing on this machine says where a cluster is."""
+
+
 class Unavailable(TriremeError):
     """The API server has not answered for as long as we were ready to wait."""
 

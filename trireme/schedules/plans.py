@@ -19,11 +19,16 @@ from trireme.schedules.schedule import PINNED, Schedule
 
 @dataclass(frozen=True)
 class CheckedSchedule:
-    """A schedule that fits its pipeline."""
+    """A schedule that fits its pipeline.
+
+    Attributes:
+        notes: What cannot be had as it was asked for, a sentence each.
+    """
 
     schedule: Schedule
     pipeline: Pipeline
     arguments: dict[str, Any]
+    notes: list[str] = field(default_factory=list, kw_only=True)
 
 
 class Kept(Protocol):
@@ -66,11 +71,12 @@ class Plan:
         return "changed" if self.differences else "unchanged"
 
 
+C = TypeVar("C", bound=CheckedSchedule)
 P = TypeVar("P", bound=Plan)
 K = TypeVar("K", bound=Kept)
 
 
-class Schedules(ABC, Generic[P, K]):
+class Schedules(ABC, Generic[C, P, K]):
     """What keeps schedules and runs them, as ``listed_by`` shows.
 
     Methods raise ``InputError`` for a user's mistake, ``Refused`` and ``Unavailable`` for servers.
@@ -84,8 +90,16 @@ class Schedules(ABC, Generic[P, K]):
         """Where they are, as in ``in namespace team``."""
 
     @abstractmethod
-    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
-        """Returns what is to be done about schedules, with images pinned; nothing is changed."""
+    def check(self, described: list[Schedule], pins: dict[str, str]) -> list[C]:
+        """Returns schedules that fit their pipelines, with images pinned; asks no server."""
+
+    @abstractmethod
+    def compare(self, checked: C) -> P:
+        """Returns what is to be done about a schedule; nothing is changed."""
+
+    @abstractmethod
+    def render(self, checked: C) -> tuple[str, str]:
+        """Returns what would be sent to create a schedule, and how a file with it ends."""
 
     @abstractmethod
     def carry_out(self, plan: P) -> dict[str, Any]:
@@ -106,6 +120,10 @@ class Schedules(ABC, Generic[P, K]):
     @abstractmethod
     def remove(self, kept: K) -> None:
         """Removes a schedule, and none of its runs."""
+
+    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[P]:
+        """Returns what is to be done about schedules; all are checked before a server is asked."""
+        return [self.compare(checked) for checked in self.check(described, pins)]
 
     def listing(self) -> list[K]:
         """Returns all schedules that Trireme has made, by name."""

@@ -345,7 +345,7 @@ class Target(Generic[R]):
         """Brings to MLflow what it lacks of runs that have ended; returns whether it has all."""
         return True
 
-    def schedules(self) -> "Schedules[Any, Any]":
+    def schedules(self) -> "Schedules[Any, Any, Any]":
         """Returns what keeps the schedules there."""
         raise self._cannot("keep schedules")
 

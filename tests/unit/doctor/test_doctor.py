@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from trireme import images
 from trireme.doctor import cluster as of_cluster
 from trireme.doctor import machine
 from trireme.kubernetes.errors import Forbidden, NotFound
@@ -69,7 +70,7 @@ NODE = {
     "spec": {},
     "status": {
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2"},
-        "images": [{"names": ["ghcr.io/trireme/base:0.1.0"]}],
+        "images": [{"names": [images.BASE]}],
     },
 }
 
@@ -148,12 +149,27 @@ def test_a_cluster_with_much_tells_what_runs_and_what_that_allows(full):
         ("ok", "StorageClass nas: pods of several nodes can share a volume"),
         ("ok", "ServiceAccount trireme exists"),
         ("ok", "Secrets trireme-code"),
-        ("ok", "images on a node: ghcr.io/trireme/base:0.1.0"),
+        ("ok", f"images on a node: {images.BASE}"),
     ):
         assert (verdict, sentence) in found
     assert any("StorageClass disk: one node at a time" in each for _, each in found)
     assert any("volume of example.org/disk is unknown" in each for _, each in found)
     assert allowed(full)[:2] == ["PyTorchJob, TFJob", "TrainJob"]
+
+
+def test_images_of_another_version_than_the_command_are_told():
+    names = [images.BASE, "ghcr.io/trireme/base:0.0.9", "ghcr.io/trireme/pytorch:0.0.9-cuda"]
+    names += [images.for_gpus(images.PYTORCH), "ghcr.io/trireme/base@sha256:0f", "busybox:0.0.9"]
+    status = NODE["status"] | {"images": [{"names": names}]}
+    (told,) = (
+        each
+        for each in sentences(Cluster(GROUPS, {"nodes": [NODE | {"status": status}]}), "missing")
+        if each.startswith("images of another version")
+    )
+    assert told.startswith(
+        f"images of another version than this Trireme, {images.VERSION}, on a node: "
+        "ghcr.io/trireme/base:0.0.9, ghcr.io/trireme/pytorch:0.0.9-cuda; "
+    )
 
 
 def test_an_empty_cluster_tells_what_is_missing_and_how_it_gets_there():

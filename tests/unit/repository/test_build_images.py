@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from images import build
+from trireme import images
 
 LOCKS = build.ROOT / "images/locks"
 NOT_FROZEN = {"setuptools", "wheel"}  # pip freeze leaves them out
@@ -122,3 +123,34 @@ def test_what_an_image_copies_is_sent_to_the_builder():
         line[1:] for line in (build.ROOT / ".dockerignore").read_text().split() if line[0] == "!"
     }
     assert tops == sent
+
+
+def test_what_was_pushed_before_stays_in_the_file(tmp_path):
+    file = tmp_path / "images.yaml"
+    assert build.read(file) == {}
+    one = {"ghcr.io/trireme/base:1": f"r:5000/base@sha256:{'0' * 64}"}
+    build.write(file, one)
+    build.write(file, build.read(file) | {"ghcr.io/trireme/mpi:1": "r/mpi@sha256:1"})
+    assert yaml.safe_load(file.read_text()) == one | {"ghcr.io/trireme/mpi:1": "r/mpi@sha256:1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--push"], "--registry and --push go together"),
+        (["--registry", "r.example.org"], "--registry and --push go together"),
+        (["--push", "--registry", "https://r.example.org"], "must be as in registry.example.org"),
+        (["--push", "--registry", "r.example.org/Team"], "must be as in registry.example.org"),
+    ],
+)
+def test_where_images_go_is_checked_before_any_is_built(given, words):
+    script = [sys.executable, str(Path(build.__file__)), "base", *given]
+    done = subprocess.run(script, env={"PATH": "/nonexistent"}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_images_are_tagged_with_the_version_of_the_project():
+    project = tomllib.loads((build.ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == images.VERSION
+    assert {name.rpartition(":")[2] for name in build.IMAGES.values()} == {images.VERSION}

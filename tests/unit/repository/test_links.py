@@ -14,7 +14,10 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-TOPS = ("components", "docs", "trainers", "pipelines", "manifests", "images", "benchmarks")
+TOPS = (
+    *("benchmarks", "components", "docs", "examples", "images", "manifests", "pipelines"),
+    "trainers",
+)
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),

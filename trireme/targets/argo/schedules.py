@@ -6,17 +6,18 @@ WorkflowTemplate.
 """
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 from trireme.errors import InputError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, NotFound
 from trireme.kubernetes.resources import Resource
+from trireme.manifests import to_yaml
 from trireme.schedules import plans
-from trireme.schedules.plans import CheckedSchedule
 from trireme.schedules.schedule import LATEST, PINNED, Schedule
 from trireme.targets.argo import compiling, cron_workflows, workflows
 from trireme.targets.argo.compiling import VERSION
@@ -28,6 +29,14 @@ CRON_WORKFLOWS = Resource("argoproj.io", "v1alpha1", "cronworkflows")
 
 
 @dataclass(frozen=True)
+class CheckedSchedule(plans.CheckedSchedule):
+    """A schedule that Argo can run; ``workflow`` is None of a version that only a cluster has."""
+
+    version: str
+    workflow: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Plan(plans.Plan):
     """What is to be done about a schedule."""
 
@@ -35,23 +44,44 @@ class Plan(plans.Plan):
     wanted: CronWorkflow
 
 
-class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
+class ArgoSchedules(plans.Schedules[CheckedSchedule, Plan, CronWorkflow]):
     """The schedules of a namespace; see ``schedules.plans``."""
 
     listed_by = "trireme schedule list --target argo"
 
-    def __init__(self, cluster: Cluster, service_account: str) -> None:
+    def __init__(self, connect: Callable[[], Cluster], service_account: str) -> None:
         """Takes in where they are; nothing is asked yet."""
-        self._cluster, self._namespace = cluster, cluster.namespace
-        self._service_account = service_account
+        self._connect, self._service_account = connect, service_account
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return self._connect()
+
+    @property
+    def _namespace(self) -> str:
+        return self._cluster.namespace
 
     @property
     def place(self) -> str:
         return f"in namespace {self._namespace}"
 
-    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        checked_schedules = [plans.check(schedule, pins) for schedule in described]
-        return [self._plan(checked) for checked in checked_schedules]
+    def check(self, described: list[Schedule], pins: dict[str, str]) -> list[CheckedSchedule]:
+        return [self._check(schedule, pins) for schedule in described]
+
+    def compare(self, checked: CheckedSchedule) -> Plan:
+        found = self.named(checked.schedule.name)
+        if checked.schedule.version == LATEST:
+            self._uploaded(checked)
+        runs = all(each.is_enabled for each in found)
+        if checked.schedule.paused is not None:
+            runs = not checked.schedule.paused
+        wanted = self._wanted(checked, found, runs=runs)
+        differences = _differences(found[0], wanted) if found else []
+        return Plan(wanted.schedule, found, differences, runs, wanted, notes=checked.notes)
+
+    def render(self, checked: CheckedSchedule) -> tuple[str, str]:
+        wanted = self._wanted(checked, [], runs=not checked.schedule.paused)
+        return to_yaml(wanted.manifest), "yaml"
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         name, manifest = plan.schedule.name, plan.wanted.manifest
@@ -64,104 +94,124 @@ class ArgoSchedules(plans.Schedules[Plan, CronWorkflow]):
                     CRON_WORKFLOWS, manifest, self._namespace, fieldValidation="Strict"
                 )
         except AlreadyThere:  # by somebody else, or by a request whose answer was lost
-            if [schedule.content for schedule in self.named(name)] != [plan.wanted.content]:
+            if [each.content for each in self.named(name)] != [plan.wanted.content]:
                 raise
         return {"CronWorkflow": f"{name} {self.place}"}
 
     def everything(self) -> list[CronWorkflow]:
         """Returns all schedules that Trireme has made, and warns of any unreadable."""
-        schedules = []
+        ours = []
         for manifest in self._cluster.each(CRON_WORKFLOWS, self._namespace):
             try:
-                schedules.append(cron_workflows.read(manifest))
+                ours.append(cron_workflows.read(manifest))
             except InputError as error:
                 say(f"warning: {error}")
-        return [*filter(None, schedules)]
+        return [*filter(None, ours)]
 
     def named(self, name: str) -> list[CronWorkflow]:
         """Returns the schedule of a name, as the only one in a list."""
         manifest = self._cluster.find(CRON_WORKFLOWS, name, self._namespace)
         if manifest is None:
             return []
-        if (schedule := cron_workflows.read(manifest)) is None:
+        if (found := cron_workflows.read(manifest)) is None:
             raise InputError(
                 f"schedule {name!r}: a CronWorkflow of that name exists that Trireme did not "
                 "create; choose another name"
             )
-        return [schedule]
+        return [found]
 
-    def enable(self, cron_workflow: CronWorkflow, enabled: bool) -> None:
+    def enable(self, kept: CronWorkflow, enabled: bool) -> None:
         changed = {"spec": {"suspend": not enabled}}
-        self._cluster.patch(CRON_WORKFLOWS, cron_workflow.schedule.name, self._namespace, changed)
+        self._cluster.patch(CRON_WORKFLOWS, kept.schedule.name, self._namespace, changed)
 
-    def remove(self, cron_workflow: CronWorkflow) -> None:
-        name, uid = cron_workflow.schedule.name, cron_workflow.manifest["metadata"]["uid"]
+    def remove(self, kept: CronWorkflow) -> None:
+        name, uid = kept.schedule.name, kept.manifest["metadata"]["uid"]
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self._cluster.delete(CRON_WORKFLOWS, name, self._namespace, uid, dependents="Orphan")
 
-    def _plan(self, checked: CheckedSchedule) -> Plan:
-        existing = self.named(checked.schedule.name)
-        version, workflow = self._workflow(checked, existing)
-        schedule = checked.schedule.model_copy(update={"version": version})
-        runs = all(cron_workflow.is_enabled for cron_workflow in existing)
-        if schedule.paused is not None:
-            runs = not schedule.paused
-        desired = cron_workflows.made(schedule, workflow, runs=runs)
-        differences = _differences(existing[0], desired) if existing else []
+    def _check(self, schedule: Schedule, pins: dict[str, str]) -> CheckedSchedule:
+        """Refuses a schedule that could not work, before anything is asked or created."""
+        checked = plans.check(schedule, pins)
+        cron_workflows.five_fields(schedule.cron)
+        version, workflow = self._workflow(checked)
         notes = cron_workflows.notes(schedule)
-        return Plan(schedule, existing, differences, runs, desired, notes=notes)
+        fields = vars(checked) | {"notes": notes}
+        return CheckedSchedule(**fields, version=version, workflow=workflow)
 
-    def _workflow(
-        self, checked: CheckedSchedule, existing: list[CronWorkflow]
-    ) -> tuple[str, dict[str, Any]]:
-        """Returns the name of the version that is to run, and the specification of its runs."""
+    def _workflow(self, checked: plans.CheckedSchedule) -> tuple[str, dict[str, Any] | None]:
+        """Returns the version that is to run, and its runs' specification, if it is known here."""
         schedule, pipeline = checked.schedule, checked.pipeline
-        fill = partial(workflows.with_arguments, pipeline=pipeline, arguments=schedule.params)
-        if schedule.version == PINNED:
-            template = compiling.compiled(pipeline, self._service_account)
-            compiled = json.loads(json.dumps(template.to_dict()))
-            return compiled["metadata"]["labels"][VERSION], fill(compiled["spec"])
-        if schedule.version != LATEST and existing and _is_same_run(existing[0].schedule, schedule):
-            return schedule.version, existing[0].manifest["spec"]["workflowSpec"]
-        uploaded = self._cluster.find(TEMPLATES, pipeline.name, self._namespace)
-        if uploaded is None:
-            raise InputError(
-                f"schedule {schedule.name}: pipeline {pipeline.name} is not in namespace "
-                f"{self._namespace} yet; 'trireme upload {pipeline.name} --target argo' uploads "
-                "it"
-            )
         if schedule.version == LATEST:
-            ref = {"workflowTemplateRef": {"name": pipeline.name}}
+            named = {"workflowTemplateRef": {"name": pipeline.name}}
             parameters = workflows.as_parameters(pipeline, schedule.params)
-            return LATEST, ref | ({"arguments": {"parameters": parameters}} if parameters else {})
+            return LATEST, named | ({"arguments": {"parameters": parameters}} if parameters else {})
+        if schedule.version != PINNED:
+            return schedule.version, None
+        template = compiling.compiled(pipeline, self._service_account)
+        compiled = json.loads(json.dumps(template.to_dict()))
+        return compiled["metadata"]["labels"][VERSION], _with_params(checked, compiled["spec"])
+
+    def _wanted(
+        self, checked: CheckedSchedule, found: list[CronWorkflow], *, runs: bool
+    ) -> CronWorkflow:
+        """Returns what is to be there."""
+        schedule, workflow = checked.schedule, checked.workflow
+        if workflow is None and found and _is_same_run(found[0].schedule, schedule):
+            workflow = found[0].manifest["spec"]["workflowSpec"]
+        if workflow is None:
+            workflow = self._uploaded_version(checked)
+        schedule = schedule.model_copy(update={"version": checked.version})
+        return cron_workflows.made(schedule, workflow, runs=runs)
+
+    def _uploaded_version(self, checked: CheckedSchedule) -> dict[str, Any]:
+        """Returns the specification of the runs of a version that the cluster has."""
+        schedule, uploaded = checked.schedule, self._uploaded(checked)
         version = (uploaded["metadata"].get("labels") or {}).get(VERSION, "")
         if version != schedule.version:
             raise InputError(
-                f"schedule {schedule.name}: {pipeline.name} has no version {schedule.version!r}; "
-                f"Argo has only the one uploaded last, {version}; give that, {PINNED} or {LATEST}"
+                f"schedule {schedule.name}: {checked.pipeline.name} has no version "
+                f"{schedule.version!r}; Argo has only the one uploaded last, {version}; give "
+                f"that, {PINNED} or {LATEST}"
             )
-        return version, fill(uploaded["spec"])
+        return _with_params(checked, uploaded["spec"])
+
+    def _uploaded(self, checked: CheckedSchedule) -> dict[str, Any]:
+        """Returns the WorkflowTemplate that the cluster has."""
+        name = checked.pipeline.name
+        uploaded = self._cluster.find(TEMPLATES, name, self._namespace)
+        if uploaded is None:
+            raise InputError(
+                f"schedule {checked.schedule.name}: pipeline {name} is not in namespace "
+                f"{self._namespace} yet; 'trireme upload {name} --target argo' uploads it"
+            )
+        return uploaded
 
 
-def _differences(existing: CronWorkflow, desired: CronWorkflow) -> list[str]:
-    """Says in what a schedule differs from what is there."""
-    differences = plans.differences(
-        existing.facts | {"paused": not existing.is_enabled},
-        desired.facts | {"paused": not desired.is_enabled},
+def _with_params(checked: plans.CheckedSchedule, spec: dict[str, Any]) -> dict[str, Any]:
+    return workflows.with_arguments(
+        spec, pipeline=checked.pipeline, arguments=checked.schedule.params
     )
-    if not differences and existing.content != desired.content:
+
+
+def _differences(found: CronWorkflow, wanted: CronWorkflow) -> list[str]:
+    """Says in what a schedule differs from what is there."""
+    said = plans.differences(
+        found.facts | {"paused": not found.is_enabled},
+        wanted.facts | {"paused": not wanted.is_enabled},
+    )
+    if not said and found.content != wanted.content:
         return ["it was changed by somebody else, or created by another release of Trireme"]
-    return differences
+    return said
 
 
 def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(existing: dict[str, Any], desired: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, new = existing["metadata"], desired["metadata"]
+    before, ours = existing["metadata"], wanted["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
-    annotations = (before.get("annotations") or {}) | {ANNOTATION: new["annotations"][ANNOTATION]}
-    metadata = before | {"labels": labels | new["labels"], "annotations": annotations}
-    return existing | {"metadata": metadata, "spec": desired["spec"]}
+    annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
+    metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
+    return existing | {"metadata": metadata, "spec": wanted["spec"]}

@@ -140,7 +140,7 @@ class Argo(Remote[Workflow]):
     def schedules(self) -> "ArgoSchedules":
         from trireme.targets.argo.schedules import ArgoSchedules
 
-        return ArgoSchedules(self._cluster, self._service_account)
+        return ArgoSchedules(self.cluster, self._service_account)
 
     def cluster(self) -> Cluster:
         return self._cluster

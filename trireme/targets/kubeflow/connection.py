@@ -159,7 +159,7 @@ def _check(server: Server) -> None:
     try:
         credentials.load(server.context or None)
     except InputError as error:
-        raise InputError(
+        raise type(error)(
             "no Kubeflow Pipelines to talk to: give --endpoint or set KF_PIPELINES_ENDPOINT to "
             f"its URL, or KUBECONFIG to a file that kubectl can use ({error.__cause__ or error})"
         ) from None

@@ -24,18 +24,24 @@ def for_mlflow(name: str) -> dict[str, Any]:
     return {"plugins_input": {"mlflow": {"experiment_name": name}}}
 
 
+def find(connection: Connection, name: str) -> str:
+    """Returns the id of an experiment; empty if there is none of that name."""
+    found = _named(connection, name)
+    return str(found[0].experiment_id) if found else ""
+
+
 def ensure(connection: Connection, name: str) -> str:
     """Returns the id of an experiment, which is made if it is not there."""
-    if not (experiments := _named(connection, name)):
-        try:
-            created = connection.ask(
-                "experiments.experiment_service_create_experiment",
-                experiment={"display_name": name} | connection.in_namespace(),
-            )
-            return str(created.experiment_id)
-        except AlreadyThere:
-            experiments = _named(connection, name)
-    return str(experiments[0].experiment_id)
+    if found := find(connection, name):
+        return found
+    try:
+        made = connection.ask(
+            "experiments.experiment_service_create_experiment",
+            experiment={"display_name": name} | connection.in_namespace(),
+        )
+        return str(made.experiment_id)
+    except AlreadyThere:
+        return find(connection, name)
 
 
 def _named(connection: Connection, name: str) -> list[Any]:

@@ -47,14 +47,6 @@ class Trigger:
             "starts": _start(self.schedule),
         }
 
-    @property
-    def is_for_the_plugin(self) -> bool:
-        """Whether Kubeflow Pipelines' MLflow plugin can record its runs."""
-        # 2.17 makes a recurring run that says anything to a plugin without its parameters, if it
-        # has a version of its own (CreateJob in
-        # backend/src/apiserver/resource/resource_manager.go).
-        return not (self.schedule.version != LATEST and self.schedule.params)
-
     def body(
         self, experiment: str, experiment_id: str, *, enabled: bool, in_the_end: bool
     ) -> dict[str, Any]:
@@ -78,7 +70,7 @@ class Trigger:
             "no_catchup": not schedule.catch_up,
             "experiment_id": experiment_id,
         }
-        return body | (experiments.for_mlflow(experiment) if self.is_for_the_plugin else {})
+        return body | (experiments.for_mlflow(experiment) if is_for_the_plugin(schedule) else {})
 
 
 @dataclass(frozen=True)
@@ -100,6 +92,13 @@ class Recurring:
     def facts(self) -> dict[str, Any]:
         """All that there is to say of it, in a person's words."""
         return self.trigger.facts | {"id": self.id, "page": self.page}
+
+
+def is_for_the_plugin(schedule: Schedule) -> bool:
+    """Tells whether Kubeflow Pipelines' MLflow plugin can record the runs of a schedule."""
+    # 2.17 makes a recurring run that says anything to a plugin without its parameters, if it has a
+    # version of its own (CreateJob in backend/src/apiserver/resource/resource_manager.go).
+    return schedule.version == LATEST or not schedule.params
 
 
 def description(schedule: Schedule, *, paused: bool) -> str:

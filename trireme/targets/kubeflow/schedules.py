@@ -7,6 +7,7 @@ by one after the other. Runs that the old one has started go on. As long as ther
 change was broken off: applying the schedule again, the same or another, ends with one.
 """
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +18,17 @@ from trireme.errors import InputError
 from trireme.kubernetes.errors import NotFound
 from trireme.schedules import cron, plans
 from trireme.schedules.schedule import LATEST, PINNED, Schedule
-from trireme.targets.kubeflow import experiments, parameters, recurring, trigger, uploading
+from trireme.targets.kubeflow import (
+    compiling,
+    experiments,
+    parameters,
+    recurring,
+    trigger,
+    uploading,
+)
 from trireme.targets.kubeflow.client import ORPHAN
 from trireme.targets.kubeflow.connection import Connection
-from trireme.targets.kubeflow.recurring import SERVICE, Recurring, Trigger
+from trireme.targets.kubeflow.recurring import SERVICE, Recurring, Trigger, is_for_the_plugin
 from trireme.tracking.environment import SECRET
 
 WITHOUT_THE_PLUGIN = (
@@ -47,7 +55,7 @@ class Plan(plans.Plan):
     keep: Recurring | None
 
 
-class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
+class KubeflowSchedules(plans.Schedules[CheckedSchedule, Plan, Recurring]):
     """The schedules of a Kubeflow Pipelines; see ``schedules.plans``."""
 
     def __init__(self, connect: Callable[[], Connection], time_zone: str = "UTC") -> None:
@@ -64,13 +72,51 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
     def place(self) -> str:
         return f"at {self.connection.host}"
 
-    def plan(self, described: list[Schedule], pins: dict[str, str]) -> list[Plan]:
-        checked_schedules = [self._check(schedule, pins) for schedule in described]
-        return [self._plan(checked) for checked in checked_schedules]
+    def check(self, described: list[Schedule], pins: dict[str, str]) -> list[CheckedSchedule]:
+        return [self._check(schedule, pins) for schedule in described]
+
+    def compare(self, checked: CheckedSchedule) -> Plan:
+        wanted = _wanted(self.connection, checked)
+        recurring.description(wanted.schedule, paused=True)
+        found = self.named(checked.schedule.name)
+        if checked.schedule.paused is not None:
+            runs = not checked.schedule.paused
+        elif len(found) > 1:
+            runs = found[-1].was_to_run
+        else:
+            runs = all(each.is_enabled for each in found)
+        return Plan(
+            checked.schedule,
+            found,
+            _differences(wanted, found, runs),
+            runs,
+            checked,
+            wanted,
+            _fitting(wanted, found),
+            notes=checked.notes,
+        )
+
+    def render(self, checked: CheckedSchedule) -> tuple[str, str]:
+        """Returns the request's JSON; the ids in it are those of the server, which has all."""
+        connection, name = self.connection, checked.schedule.name
+        wanted = _wanted(connection, checked)
+        if checked.schedule.version == PINNED and not wanted.version_id:
+            raise InputError(
+                f"schedule {name}: version {wanted.schedule.version} of {checked.pipeline.name} is "
+                f"not at {connection.host} yet; 'trireme upload {checked.pipeline.name}' uploads it"
+            )
+        experiment_id = experiments.find(connection, checked.experiment)
+        if not experiment_id:
+            raise InputError(
+                f"schedule {name}: experiment {checked.experiment!r} is not at {connection.host} "
+                f"yet; it is created by a first run or schedule, or in Kubeflow's UI"
+            )
+        body = _body(checked, wanted, experiment_id, runs=not checked.schedule.paused)
+        return json.dumps(body, indent=2) + "\n", "json"
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         keep = plan.keep or _create(self.connection, plan)
-        others = [recurring_run for recurring_run in plan.found if recurring_run.id != keep.id]
+        others = [each for each in plan.found if each.id != keep.id]
         for other in others:
             if other.is_enabled:
                 self.enable(other, False)
@@ -87,16 +133,16 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         """Returns what is there of a schedule, the oldest first: several in a change broken off."""
         return recurring.ours(self.connection, name)
 
-    def enable(self, recurring_run: Recurring, enabled: bool) -> None:
+    def enable(self, kept: Recurring, enabled: bool) -> None:
         verb = "enable" if enabled else "disable"
-        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=recurring_run.id)
+        self.connection.ask(f"{SERVICE}{verb}_recurring_run", recurring_run_id=kept.id)
 
-    def remove(self, recurring_run: Recurring) -> None:
+    def remove(self, kept: Recurring) -> None:
         """Removes a recurring run alone: it owns the Workflows of its runs, which stay."""
         with suppress(NotFound):  # by somebody else, or by a request whose answer was lost
             self.connection.ask(
                 f"{SERVICE}delete_recurring_run",
-                recurring_run_id=recurring_run.id,
+                recurring_run_id=kept.id,
                 propagation_policy=ORPHAN,
             )
 
@@ -104,31 +150,13 @@ class KubeflowSchedules(plans.Schedules[Plan, Recurring]):
         """Refuses a schedule that could not work, before anything is asked or created."""
         checked = plans.check(schedule, pins)
         parameters.check(checked.arguments)
+        if schedule.version == PINNED:
+            compiling.check(checked.pipeline.graph)
+        is_recorded = is_for_the_plugin(checked.schedule)
         return CheckedSchedule(
-            **vars(checked),
+            **vars(checked) | {"notes": [] if is_recorded else [WITHOUT_THE_PLUGIN]},
             cron=trigger.six_fields(schedule.cron, schedule.zone, self._zone),
             experiment=experiments.experiment_name(checked.pipeline.name, checked.arguments),
-        )
-
-    def _plan(self, checked: CheckedSchedule) -> Plan:
-        desired = _wanted(self.connection, checked)
-        recurring.description(desired.schedule, paused=True)
-        existing = self.named(checked.schedule.name)
-        if checked.schedule.paused is not None:
-            runs = not checked.schedule.paused
-        elif len(existing) > 1:
-            runs = existing[-1].was_to_run
-        else:
-            runs = all(schedule.is_enabled for schedule in existing)
-        return Plan(
-            checked.schedule,
-            existing,
-            _differences(desired, existing, runs),
-            runs,
-            checked,
-            desired,
-            _fitting(desired, existing),
-            notes=[] if desired.is_for_the_plugin else [WITHOUT_THE_PLUGIN],
         )
 
 
@@ -156,45 +184,55 @@ def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
 
-def _fitting(desired: Trigger, existing: list[Recurring]) -> Recurring | None:
-    return next((run for run in reversed(existing) if run.trigger.facts == desired.facts), None)
+def _fitting(wanted: Trigger, found: list[Recurring]) -> Recurring | None:
+    return next((each for each in reversed(found) if each.trigger.facts == wanted.facts), None)
 
 
-def _differences(desired: Trigger, existing: list[Recurring], runs: bool) -> list[str]:
+def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    if not existing:
+    if not found:
         return []
-    fitting = _fitting(desired, existing)
-    if fitting and len(existing) > 1:
+    fitting = _fitting(wanted, found)
+    if fitting and len(found) > 1:
         return ["an interrupted change is completed"]
-    current = fitting or existing[-1]
-    old = current.trigger.facts | {"paused": not current.is_enabled}
-    new = desired.facts | {"paused": not runs}
+    there = fitting or found[-1]
+    old = there.trigger.facts | {"paused": not there.is_enabled}
+    new = wanted.facts | {"paused": not runs}
     return plans.differences(old, new)
 
 
-def _create(connection: Connection, plan: Plan) -> Recurring:
-    desired, checked = plan.wanted, plan.checked
-    if checked.schedule.version == PINNED and not desired.version_id:
-        version = uploading.upload(connection, checked.pipeline)
-        schedule = desired.schedule.model_copy(update={"version": version.name})
-        desired = Trigger(schedule, desired.cron, version.pipeline_id, version.id)
-    body = desired.body(
-        checked.experiment,
-        experiments.ensure(connection, checked.experiment),
-        enabled=plan.runs and not plan.found,
-        in_the_end=plan.runs,
+def _body(
+    checked: CheckedSchedule,
+    wanted: Trigger,
+    experiment_id: str,
+    *,
+    runs: bool,
+    at_rest: bool = False,
+) -> dict[str, Any]:
+    """Returns the recurring run that is asked for, at rest as long as another of its name runs."""
+    return wanted.body(
+        checked.experiment, experiment_id, enabled=runs and not at_rest, in_the_end=runs
     )
-    known_ids = {schedule.id for schedule in plan.found}
+
+
+def _create(connection: Connection, plan: Plan) -> Recurring:
+    wanted, checked = plan.wanted, plan.checked
+    if checked.schedule.version == PINNED and not wanted.version_id:
+        version = uploading.upload(connection, checked.pipeline)
+        schedule = wanted.schedule.model_copy(update={"version": version.name})
+        wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
+    experiment_id = experiments.ensure(connection, checked.experiment)
+    body = _body(checked, wanted, experiment_id, runs=plan.runs, at_rest=bool(plan.found))
+    known = {each.id for each in plan.found}
 
     def made_all_the_same() -> Any:
-        sources = recurring.named(connection, checked.schedule.name)
-        new = (source for source in sources if source.recurring_run_id not in known_ids)
-        return next((source for source in new if recurring.read(connection, source)), None)
+        named = recurring.named(connection, checked.schedule.name)
+        new = (each for each in named if each.recurring_run_id not in known)
+        return next((each for each in new if recurring.read(connection, each)), None)
 
     source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    created = recurring.read(connection, source)
-    assert created
-    return created
+    made = recurring.read(connection, source)
+    assert made
+    return made

@@ -29,6 +29,6 @@ class Cluster:
 
 
 def test_golden_schedule(golden: Callable[[str, str], None]) -> None:
-    schedules = ArgoSchedules(Cluster(), SERVICE_ACCOUNT)  # type: ignore[arg-type]
+    schedules = ArgoSchedules(Cluster, SERVICE_ACCOUNT)  # type: ignore[arg-type]
     (plan,) = schedules.plan([SCHEDULE], {})
     golden("../../manifests/pipelines/nightly-retraining.yaml", to_yaml(plan.wanted.manifest))

@@ -35,4 +35,5 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Kubefl
     monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.02)
     with KubeflowServer() as server:
         monkeypatch.setenv("KF_PIPELINES_ENDPOINT", server.url)
+        monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # registries are not asked
         yield server

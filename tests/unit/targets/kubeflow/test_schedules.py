@@ -1,11 +1,14 @@
 """trireme schedule."""
 
+import json
+
 import pytest
 import yaml
 
 from trireme import images
 from trireme.errors import InputError, TriremeError
 from trireme.schedules.schedule import Schedule
+from trireme.targets.kubeflow.connection import Connection
 from trireme.targets.kubeflow.schedules import KubeflowSchedules
 from trireme.targets.kubeflow.target import Kubeflow
 
@@ -407,3 +410,42 @@ def test_what_is_neither_a_command_nor_a_pipeline_is_said_to_be_no_command(trire
     status, _, errors = trireme("schedule", "lst")
     assert (status, kubeflow.seen) == (2, [])
     assert "schedule lst: no such command or pipeline; there are apply, " in errors
+
+
+def test_what_is_rendered_is_what_apply_sends(trireme, server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    described = [
+        {"name": "newest", "cron": "0 4 * * *", "version": "latest", "params": {"workers": 2}},
+        {"name": "nightly", "cron": "0 3 * * *", "params": {"seed": 7}, "paused": True},
+    ]
+    text = yaml.safe_dump([each | {"pipeline": "pytorch-training"} for each in described])
+    (tmp_path / "schedules.yaml").write_text(text)
+    refused = trireme("schedule", "render", "schedules.yaml")
+    assert refused[0] == 2
+    assert "experiment 'pytorch-training' is not at" in refused[2]
+    assert asked_to_change(server) == []
+    sent = []
+    ask = Connection.ask
+
+    def asked(self, method, **arguments):
+        if method.endswith("create_recurring_run"):
+            sent.append(arguments["recurring_run"])
+        return ask(self, method, **arguments)
+
+    monkeypatch.setattr(Connection, "ask", asked)
+    assert trireme("schedule", "apply", "schedules.yaml")[0] == 0
+    server.seen.clear()
+    status, output, _ = trireme("schedule", "render", "schedules.yaml", "-o", "git")
+    assert (status, output.splitlines()) == (0, ["git/newest.json", "git/nightly.json"])
+    files = [tmp_path / "git" / f"{name}.json" for name in ("newest", "nightly")]
+    assert [json.loads(file.read_text()) for file in files] == sent
+    assert asked_to_change(server) == []
+
+
+def test_a_version_that_is_not_uploaded_is_not_rendered(trireme, kubeflow, tmp_path):
+    file = tmp_path / "schedules.yaml"
+    file.write_text("{name: nightly, pipeline: pytorch-training, cron: 0 3 * * *}")
+    status, output, errors = trireme("schedule", "render", str(file), "-o", str(tmp_path / "git"))
+    assert (status, output) == (2, "")
+    assert "'trireme upload pytorch-training' uploads it" in errors
+    assert not (tmp_path / "git").exists()
