@@ -6,18 +6,19 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from trireme.observers.printed.names import with_part
-from trireme.observers.printed.pairs import metrics_of, part_of
+from trireme.observers.printed.pairs import WORDS_OF_PARTS, metrics_of, part_of
 from trireme.observers.printed.position import Position, last_state, position
 from trireme.observers.printed.tables import Row, Table, table_from
 from trireme.plain import plain
 
 # What logging, glog, torchrun, Ray and mpirun put before a line.
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-_STAMP = rf"[\[(]?(?:(?:\d{{4}}[-/.]\d\d[-/.]\d\d|\d\d/\d\d)[T_, ]{{1,2}})?{_TIME}[\])]?(?![\w:])"
+_DATE = r"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d/\d\d(?:/\d{4})?)[T_, ]{1,2}"
+_STAMP = rf"[\[(]?(?:{_DATE})?{_TIME}[\])]?(?![\w:])"
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 _BEFORE = re.compile(
     rf"[\s|]*(?:{_STAMP}|[\[(](?:default|rank ?)\d+[\])]:?|\(\w+ pid=[^)]{{1,60}}\)|"
-    rf"\[\d+,\d+\]<std\w+>:|[\[(]?(?P<level>{_LEVEL})\b[\])]?(?::[\w.]+:)?|"
+    rf"\[\d+,\d+\]<std\w+>:|[\[(]?(?P<level>{_LEVEL})\b[\])]?(?::[\w.]+:| - [\w.]{{1,60}}(?= - ))?|"
     rf"(?P<short>[IWEF])\d{{4,8}} {_TIME}\s+\d+ \S{{1,80}}\]|"
     rf"[\s|:-]*(?:\[?[\w.]{{1,60}}+\]?[\s|:-]*){{1,2}}(?=\[?\b{_LEVEL}\b))[ ,|:-]*"
 )
@@ -38,6 +39,9 @@ _STEP = re.compile(
 )
 _BOOSTED = re.compile(r"\s*(?:\[(\d{1,9})\]\t|(\d{1,9}):\s+(?:learn|test): )")  # of trees
 _NUMBERED = re.compile(r"\s*\[(\d{1,9}),\s{1,8}(\d{1,12})\]")  # an epoch, and a batch of it
+_EVALUATED = re.compile(
+    rf"\W{{0,4}}(?:{WORDS_OF_PARTS})\b[\w -]{{0,20}}\bepoch\W{{0,4}}\d", re.IGNORECASE
+)  # an epoch, which is no progress
 
 
 class Reading(NamedTuple):
@@ -142,7 +146,8 @@ class Reader:
         told = position(text)
         said = told or Position()
         count = None if said.total else _count(text)
-        metrics = metrics_of(text, bool(told or count), self._known)
+        has_position = bool(told or count or _EVALUATED.match(text))
+        metrics = metrics_of(text, has_position, self._known)
         if metrics and self._evaluates(said):
             return self._reading(_with_part("eval_", metrics))
         if metrics:
