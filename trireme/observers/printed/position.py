@@ -129,6 +129,11 @@ def bar(text: str) -> tuple[float, float] | None:
     return (_value(found[1]), _value(found[2])) if found else None
 
 
+def is_rich(text: str) -> bool:
+    """Tells whether a line has a bar of rich."""
+    return bool(_RICH.search(text))
+
+
 def last_state(line: str) -> str:
     """Returns what a person sees of a line that was rewritten, as bars are."""
     text = line[-4 * WIDTH :].rstrip("\r\n ").rpartition("\r")[2]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from trireme.observers.printed.names import with_part
 from trireme.observers.printed.pairs import WORDS_OF_PARTS, metrics_of, part_of
-from trireme.observers.printed.position import Position, last_state, position
+from trireme.observers.printed.position import Position, is_rich, last_state, position
 from trireme.observers.printed.tables import Row, Table, table_from
 from trireme.plain import plain
 
@@ -30,6 +30,8 @@ _NO_METRICS = re.compile(
 )
 _HINTS = re.compile(r"\d|\bnan\b|\binf", re.IGNORECASE)
 _GAP = " " * 40
+_INDENT = " " * 20  # before what a narrow bar of rich goes on with on the next line
+_CUT = re.compile(r"[\w./@-]{1,80}:\s*$")  # a name whose value is there
 _WIDE = re.compile(" {40,}")  # which patterns would try from each of its letters
 
 _STEP = re.compile(
@@ -117,10 +119,11 @@ class Reader:
         """Starts with nothing read; ``known`` are further names of metrics."""
         self.place = Place()
         self._known = {*known}
+        self._cut: str | None = None  # of a bar's line; None after any other
 
     def read(self, line: str) -> Reading | None:
         """Takes in a line, or what it has become; returns its metrics, if it has any."""
-        text = _body(line)
+        text = self._whole(_body(line))
         if not text:
             return None
         if begun := table_from(text):
@@ -134,6 +137,17 @@ class Reader:
         if table and table.ends_at(text):
             self.place = self.place._replace(table=None)
         return None if _NO_METRICS.match(text) else self._read_pairs(text)
+
+    def _whole(self, text: str) -> str:
+        """Returns a line with the name that a bar of rich has put at the end of the one before."""
+        goes_on = self._cut is not None and text.startswith(_INDENT)
+        if goes_on:
+            text = f"{self._cut} {text.lstrip()}"
+        self._cut = None
+        if goes_on or is_rich(text):
+            found = _CUT.search(text)
+            self._cut = found[0].rstrip() if found else ""
+        return text
 
     def _read_row(self, row: Row) -> Reading | None:
         if row.step is not None:
