@@ -1,8 +1,10 @@
 """A link in the code to the dataset, where a program looks for it."""
 
+import os
 import re
 import shutil
 from contextlib import suppress
+from itertools import dropwhile
 from pathlib import Path, PurePosixPath
 
 from trireme.errors import InputError
@@ -14,16 +16,25 @@ _NOT_FOUND = re.compile(r"No such file or directory: '([^']+)'")
 
 
 def check(at: str) -> str:
-    """Returns a path inside the code, or raises ValueError."""
-    parts = PurePosixPath(at).parts
-    if not parts or "\0" in at or at.startswith("/") or {"..", ".git"} & set(parts):
+    """Returns a path inside the code or, by ``..``, its repository; or raises ValueError."""
+    below = list(dropwhile("..".__eq__, PurePosixPath(at).parts))
+    if not below or "\0" in at or at.startswith("/") or {"..", ".git"} & set(below):
         raise ValueError("must be a path inside the code, such as data")
     return str(PurePosixPath(at))
 
 
 def link(code: Path, at: str, data: str) -> None:
-    """Makes a path in the code lead to the dataset; it may be there as a folder without files."""
-    path = code / at
+    """Makes a path in the code lead to the dataset; it may be there as a folder without files.
+
+    Args:
+        code: A folder of a checked out repository, or the whole.
+        at: The path from there; it may lead to another folder of the repository.
+        data: DATA_DIR.
+    """
+    path = Path(os.path.normpath(code / at))
+    top = next((folder for folder in (code, *code.parents) if (folder / ".git").exists()), code)
+    if not path.is_relative_to(top):
+        raise InputError(f"data_at {at!r}: leads out of the repository")
     if path.is_dir() and not path.is_symlink() and not _has_files(path):
         shutil.rmtree(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -182,7 +182,8 @@ class TrainingJob(Resources):
 
     data_at: Annotated[str, AfterValidator(data_link.check)] | None = None
     """A path in the code that is to be a link to DATA_DIR, for a program that looks for its data
-    there, such as data; of code that is checked out for the job or by a pipeline."""
+    there, such as data, or ../data elsewhere in the repository; of code that is checked out for the
+    job or by a pipeline."""
 
     checkpoint_dir: AbsolutePath = "/workspace/checkpoints"
     """Directory of the checkpoints, which should be on a volume: CHECKPOINT_DIR."""

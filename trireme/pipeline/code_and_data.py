@@ -1,5 +1,6 @@
-"""A dataset that lies in the folder of the code: it is no code, and is shown where it lies."""
+"""A dataset that lies in the repository: it is no code, and is shown where it lies."""
 
+import os
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ _NEEDED = ("code_url", "code_revision", "code_directory", "code_without", "datas
 
 
 def apart(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Returns values with which a dataset in the folder of the code is no part of the code.
+    """Returns values with which a dataset in the code's repository is no part of the code.
 
     The program finds it where it lies all the same. What git has whole stays code.
 
@@ -29,9 +30,9 @@ def apart(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
         return {}
     top = urls.directory(url)
     code = (top / given.get("code_directory", "")).resolve()
-    if data == code or not data.is_relative_to(code):
+    if not data.is_relative_to(top) or code.is_relative_to(data):
         return {}
-    inside, at = data.relative_to(top).as_posix(), data.relative_to(code).as_posix()
+    inside, at = data.relative_to(top).as_posix(), Path(os.path.relpath(data, code)).as_posix()
     job = given.get("job") or {}
     if job.get("data_at", at) != at or snapshot.is_committed(url, inside):
         return {}

@@ -27,6 +27,17 @@ def test_a_program_finds_its_data_where_it_looks(places):
     assert (code / "input/data/a.csv").read_text() == "1"
 
 
+def test_a_program_of_a_folder_finds_its_data_elsewhere_in_the_repository(places):
+    repository, data = places
+    (repository / ".git").mkdir()
+    (repository / "mnist").mkdir()
+    link(repository / "mnist", "../data", data)
+    assert (repository / "data/a.csv").read_text() == "1"
+    with pytest.raises(InputError, match=r"data_at '../../data': leads out of the repository"):
+        link(repository / "mnist", "../../data", data)
+    assert not (repository.parent / "data").exists()
+
+
 def test_a_folder_that_only_git_needs_makes_room(places):
     code, data = places
     (code / "data/train").mkdir(parents=True)
@@ -62,7 +73,7 @@ def test_a_file_that_is_looked_for_elsewhere_is_named_where_it_is(places, looked
     assert found.startswith(f"the dataset has {said}" if said else "") and bool(found) == bool(said)
 
 
-@pytest.mark.parametrize("at", ["", "/data", "../data", ".git/data", "a\0b"])
+@pytest.mark.parametrize("at", ["", "/data", "..", "data/../..", "../.git", ".git/data", "a\0b"])
 def test_it_stays_in_the_code(at):
     with pytest.raises(InputError, match=r"data_at .*: must be a path inside the code"):
         TrainingJob.create(name="a", image="i", entrypoint="train.py", data_at=at)

@@ -47,6 +47,14 @@ def test_paths_of_the_program_count_from_its_directory(folder):
     assert found == {"code_without": ["team/input"], "job": {"data_at": "input"}}
 
 
+def test_data_of_the_whole_repository_are_found_from_a_directory_of_it(folder):
+    (folder / "team").mkdir()
+    given = {"code_url": ".", "code_directory": "team", "dataset_uri": "team/../input"}
+    found = apart(given, KNOWN)
+    assert found == {"code_without": ["input"], "job": {"data_at": "../input"}}
+    assert apart(given | {"code_directory": "input/flowers"}, KNOWN) == {}
+
+
 def test_a_link_is_what_the_program_looks_for(folder, tmp_path):
     (folder / "input").rename(tmp_path / "elsewhere")
     (folder / "input").symlink_to(tmp_path / "elsewhere")

@@ -28,7 +28,7 @@ QUALIFIERS = {
         "weighted last balanced box cls obj g d generator discriminator policy value critic "
         "actor lm mlm kl ctc attention teacher student reconstruction word token pixel class "
         "learning grad gradient absolute squared root relative percentage f1 roc pr top-1 "
-        "top-5 top1 top5"
+        "top-5 top1 top5 dice"
     ),
 }
 """Words that, before a name, belong to it: ``train loss``."""

@@ -29,17 +29,18 @@ _PAIR = re.compile(
     rf"(?:\s{{0,3}}/\s{{0,3}}(?P<of>\d{{1,12}})\b)?(?:{_MEAN})?"
 )
 _OF = re.compile(
-    r"\b(?P<name>accuracy|acc|loss|error|f1|precision|recall) (?:of|on|for|over) [^:=]{1,80}"
+    r"\b(?P<name>accuracy|acc|loss|error|f1|precision|recall|auc|rmse|mse|mae|r2) "
+    r"(?:of|on|for|over) [^:=]{1,80}"
     rf"[:=]\s{{0,4}}(?P<value>{VALUE})(?P<percent>\s?%)?(?!\w|[.,:]\d|-\d)",
     re.IGNORECASE,
 )
-_WORDS_OF_PARTS = "|".join(sorted(PARTS, key=len, reverse=True))
+WORDS_OF_PARTS = "|".join(sorted(PARTS, key=len, reverse=True))
 _PART = re.compile(
-    rf"(?<![\w./-])(?P<first>{_WORDS_OF_PARTS})['\"]?(?: (?:set|results?|metrics?|error))?"
+    rf"(?<![\w./-])(?P<first>{WORDS_OF_PARTS})['\"]?(?: (?:set|results?|metrics?|error))?"
     r"\s{0,4}(?:\(\w{1,8}\)\s?)?[:|\])](?!\s{0,20}['\"]?[-+.\d])",
     re.IGNORECASE,
 )
-_FIRST = re.compile(rf"[\W_]{{0,6}}(?:epoch\()?(?P<first>{_WORDS_OF_PARTS})\b", re.IGNORECASE)
+_FIRST = re.compile(rf"[\W_]{{0,6}}(?:epoch\()?(?P<first>{WORDS_OF_PARTS})\b", re.IGNORECASE)
 
 
 def metrics_of(text: str, has_position: bool, known: Collection[str]) -> dict[str, float]:
@@ -97,7 +98,8 @@ def _is_metric(name: str, pair: re.Match[str], between: str, has_position: bool)
     is_fraction = bool(pair["percent"] or pair["of"] or not pair["value"].lstrip("+-").isdigit())
     is_told = not pair["by"].isspace()  # by a sign
     known = [word for word in words if is_known(word)]
-    is_parameter = not PARAMETERS.isdisjoint(words)
+    is_loss = has_position and words[-1].endswith("loss")  # of whatever: clip_val_loss
+    is_parameter = not (is_loss or PARAMETERS.isdisjoint(words))
     if known and not is_parameter and not (pair["of"] and not _is_share(known)):
         if has_position:
             return is_told or is_fraction or not AMBIGUOUS.issuperset(known)

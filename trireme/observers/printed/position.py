@@ -28,6 +28,7 @@ _EPOCH = re.compile(
     r"|\bTrain: (\d{1,9}) (?=\[)",  # of timm
     re.IGNORECASE,
 )
+_BEGINS = re.compile(r"[ \[(#*=>|-]*(?:train(?:ing)?\b(?: results?)?[ :|-]*)?", re.IGNORECASE)
 _TRAINS = re.compile(r"\b(?:train|fit|epoch(?!\((?:val|test)\)))", re.IGNORECASE)
 _OTHER = re.compile(
     r"\b(?:val|valid|eval|test|predict|sanity|infer|generat|sampl|scor|comput|"
@@ -106,7 +107,7 @@ def _with_epoch(parsed: Position, epoch: re.Match[str]) -> Position:
     """Returns a position with the epoch that its line names, if the line is of that."""
     number, epochs = float(epoch[1] or epoch[3]), int(epoch[2] or 0)
     is_aside = _is_quoted(epoch) and not epochs
-    is_first = not epoch.string[: epoch.start()].strip(" [(#*-=>|")
+    is_first = bool(_BEGINS.fullmatch(epoch.string[: epoch.start()]))
     if not (number <= epochs if epochs else parsed.total or is_first or is_aside):
         return parsed
     is_over = not parsed.total and bool(re.search(r"\d", epoch.string[epoch.end() :]))
@@ -128,9 +129,28 @@ def bar(text: str) -> tuple[float, float] | None:
     return (_value(match[1]), _value(match[2])) if match else None
 
 
+def is_rich(text: str) -> bool:
+    """Tells whether a line has a bar of rich."""
+    return bool(_RICH.search(text))
+
+
 def last_state(line: str) -> str:
     """Returns what a person sees of a line that was rewritten, as bars are."""
-    return line[-4 * WIDTH :].rstrip("\r\n\b ").rpartition("\r")[2].rpartition("\b")[2][:WIDTH]
+    text = line[-4 * WIDTH :].rstrip("\r\n ").rpartition("\r")[2]
+    return (_overwritten(text) if "\b" in text else text)[:WIDTH]
+
+
+def _overwritten(text: str) -> str:
+    """Returns what a terminal shows of a text that moves the cursor back in it."""
+    shown: list[str] = []
+    at = 0
+    for part in re.split("(\b+)", text):
+        if part.startswith("\b"):
+            at = max(0, at - len(part))
+        else:
+            shown[at : at + len(part)] = part
+            at += len(part)
+    return "".join(shown)
 
 
 def _value(text: str) -> float:

@@ -6,18 +6,19 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from trireme.observers.printed.names import with_part
-from trireme.observers.printed.pairs import metrics_of, part_of
-from trireme.observers.printed.position import Position, last_state, position
+from trireme.observers.printed.pairs import WORDS_OF_PARTS, metrics_of, part_of
+from trireme.observers.printed.position import Position, is_rich, last_state, position
 from trireme.observers.printed.tables import Row, Table, table_from
 from trireme.plain import plain
 
 # What logging, glog, torchrun, Ray and mpirun put before a line.
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-_STAMP = rf"[\[(]?(?:(?:\d{{4}}[-/.]\d\d[-/.]\d\d|\d\d/\d\d)[T_, ]{{1,2}})?{_TIME}[\])]?(?![\w:])"
+_DATE = r"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d/\d\d(?:/\d{4})?)[T_, ]{1,2}"
+_STAMP = rf"[\[(]?(?:{_DATE})?{_TIME}[\])]?(?![\w:])"
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 _BEFORE = re.compile(
     rf"[\s|]*(?:{_STAMP}|[\[(](?:default|rank ?)\d+[\])]:?|\(\w+ pid=[^)]{{1,60}}\)|"
-    rf"\[\d+,\d+\]<std\w+>:|[\[(]?(?P<level>{_LEVEL})\b[\])]?(?::[\w.]+:)?|"
+    rf"\[\d+,\d+\]<std\w+>:|[\[(]?(?P<level>{_LEVEL})\b[\])]?(?::[\w.]+:| - [\w.]{{1,60}}(?= - ))?|"
     rf"(?P<short>[IWEF])\d{{4,8}} {_TIME}\s+\d+ \S{{1,80}}\]|"
     rf"[\s|:-]*(?:\[?[\w.]{{1,60}}+\]?[\s|:-]*){{1,2}}(?=\[?\b{_LEVEL}\b))[ ,|:-]*"
 )
@@ -29,6 +30,8 @@ _NO_METRICS = re.compile(
 )
 _HINTS = re.compile(r"\d|\bnan\b|\binf", re.IGNORECASE)
 _GAP = " " * 40
+_INDENT = " " * 20  # before what a narrow bar of rich goes on with on the next line
+_CUT = re.compile(r"[\w./@-]{1,80}:\s*$")  # a name whose value is there
 _WIDE = re.compile(" {40,}")  # which patterns would try from each of its letters
 
 _STEP = re.compile(
@@ -38,6 +41,9 @@ _STEP = re.compile(
 )
 _BOOSTED = re.compile(r"\s*(?:\[(\d{1,9})\]\t|(\d{1,9}):\s+(?:learn|test): )")  # of trees
 _NUMBERED = re.compile(r"\s*\[(\d{1,9}),\s{1,8}(\d{1,12})\]")  # an epoch, and a batch of it
+_EVALUATED = re.compile(
+    rf"\W{{0,4}}(?:{WORDS_OF_PARTS})\b[\w -]{{0,20}}\bepoch\W{{0,4}}\d", re.IGNORECASE
+)  # an epoch, which is no progress
 
 
 class Reading(NamedTuple):
@@ -113,10 +119,11 @@ class Reader:
         """Starts with nothing read; ``known`` are further names of metrics."""
         self.place = Place()
         self._known = {*known}
+        self._cut: str | None = None  # of a bar's line; None after any other
 
     def read(self, line: str) -> Reading | None:
         """Takes in a line, or what it has become; returns its metrics, if it has any."""
-        text = _body(line)
+        text = self._whole(_body(line))
         if not text:
             return None
         if begun := table_from(text):
@@ -131,6 +138,17 @@ class Reader:
             self.place = self.place._replace(table=None)
         return None if _NO_METRICS.match(text) else self._read_pairs(text)
 
+    def _whole(self, text: str) -> str:
+        """Returns a line with the name that a bar of rich has put at the end of the one before."""
+        goes_on = self._cut is not None and text.startswith(_INDENT)
+        if goes_on:
+            text = f"{self._cut} {text.lstrip()}"
+        self._cut = None
+        if goes_on or is_rich(text):
+            found = _CUT.search(text)
+            self._cut = found[0].rstrip() if found else ""
+        return text
+
     def _read_row(self, row: Row) -> Reading | None:
         if row.step is not None:
             self.place = self.place._replace(step=row.step, unit="step", epoch=row.said.epoch)
@@ -142,7 +160,8 @@ class Reader:
         parsed = position(text)
         line_position = parsed or Position()
         count = None if line_position.total else _count(text)
-        metrics = metrics_of(text, bool(parsed or count), self._known)
+        has_position = bool(parsed or count or _EVALUATED.match(text))
+        metrics = metrics_of(text, has_position, self._known)
         if metrics and self._evaluates(line_position):
             return self._reading(_with_part("eval_", metrics))
         if metrics:
