@@ -32,8 +32,7 @@ def wines(code_url: str, dataset_uri: str, epochs: int = 200, highest_alcohol: f
             code,
             cleaned,
             entrypoint="train.py",
-            args=["--epochs", str(epochs)],
-            job={"data_at": "data"},
+            args=["--data", "$(DATA_DIR)", "--epochs", f"{epochs}"],
         )
         evaluated = evaluate(trained, code, cleaned, entrypoint="train.py", model_name="wines")
         with good_enough(evaluated):

@@ -1,4 +1,4 @@
-"""Trains a small network on the rows of data/train.csv."""
+"""Trains a small network on the rows of train.csv."""
 
 import argparse
 import os
@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 parser = argparse.ArgumentParser()
+parser.add_argument("--data", default="data", help="folder with train.csv")
 parser.add_argument("--epochs", type=int, default=200)
 parser.add_argument("--lr", type=float, default=0.01)
 args = parser.parse_args()
 
 torch.manual_seed(0)
-rows = pandas.read_csv("data/train.csv")
+rows = pandas.read_csv(os.path.join(args.data, "train.csv"))
 y = torch.tensor(rows.pop("label").to_numpy())
 x = torch.tensor(rows.to_numpy(), dtype=torch.float32)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class _Commands(LazyGroup):
     lazy: ClassVar = {
         "init": Lazy(
-            "init:init", "Begin: an example to copy, or trireme.yaml for the program that is there."
+            "init:init", "Begin: copy an example, or write trireme.yaml beside a program."
         ),
         "doctor": Lazy(
             "doctor:doctor", "Show what is here and on the cluster, and what is missing."
