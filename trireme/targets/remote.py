@@ -158,8 +158,13 @@ class Remote(Target[R]):
         raise NotImplementedError
 
     def left(self, run: R) -> LastWords:
-        """Returns what the last step of a run has left of it, with MLflow as it is seen here."""
-        found = self.last_words(run).get(LAST_STEP, LastWords(""))
+        """Returns what the step that ended a run has left of it, with MLflow as it is seen here.
+
+        That is the last one or, on Kubeflow, one that has failed.
+        """
+        words = self.last_words(run)
+        ends = [words.get(LAST_STEP), *words.values(), LastWords("")]
+        found = next((one for one in ends if one and (one.facts or one.last_lines)), LastWords(""))
         facts = {name: store.seen_from_here(text) for name, text in found.facts.items()}
         return found._replace(facts=facts)
 

@@ -278,7 +278,7 @@ def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
     monkeypatch.setattr(outcome, "in_a_pod", lambda: True)
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("trireme.tracked_step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.last_words.TERMINATION_LOG", log)
     with step("finish", str(tmp_path)):
         journal.log_outcome(outcome.facts(tmp_path), "")
     left = last_words.read(log.read_text())

@@ -1,11 +1,12 @@
 """Runs on Kubeflow Pipelines: start, find, list, cancel and try them again."""
 
+import json
 import re
 from typing import Any
 
 from trireme.errors import InputError
 from trireme.graph.model import StepPath
-from trireme.graph.reading import paths_of
+from trireme.graph.reading import AFTER_FAILURE, paths_of
 from trireme.kubernetes.errors import Invalid, NotFound
 from trireme.targets.base import ENDED, NoSuchRun
 from trireme.targets.kubeflow import experiments, reading
@@ -112,6 +113,16 @@ def retry(connection: Connection, run: Run) -> None:
 
 def step_paths_of(connection: Connection, run: Run) -> dict[str, StepPath]:
     """Returns the paths to all steps that a run may have, by the steps' names, in order."""
+    return paths_of(_spec_of(connection, run))
+
+
+def has_hooks(connection: Connection, run: Run) -> bool:
+    """Tells whether a run has tasks that are hooks of others, as exit handlers are."""
+    return AFTER_FAILURE in json.dumps(_spec_of(connection, run))
+
+
+def _spec_of(connection: Connection, run: Run) -> dict[str, Any]:
+    """Returns kfp's ``PipelineSpec`` of a run as JSON."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
     if spec is None and reference is not None:
@@ -121,8 +132,8 @@ def step_paths_of(connection: Connection, run: Run) -> dict[str, StepPath]:
             pipeline_version_id=reference.pipeline_version_id,
         ).pipeline_spec
     spec = spec or {}
-    spec = spec.get("pipeline_spec", spec)
-    return paths_of(spec)
+    found: dict[str, Any] = spec.get("pipeline_spec", spec)
+    return found
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:
