@@ -294,7 +294,8 @@ def _record(source: str, found: Found, notes: list[str]) -> None:
         if note.startswith("without"):
             say(f"warning: {source} is checked out {note}")
     journal.log_tags(tags)
-    journal.summarize(", ".join([f"{source} at {found.commit[:12]}", *notes]))
+    named = "the folder that was sent, as" if urls.bundle(source) else f"{source} at"
+    journal.summarize(", ".join([f"{named} {found.commit[:12]}", *notes]))
 
 
 def _without_changes(source: str, found: Found, destination: Path) -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from trireme import images
 from trireme.errors import InputError
-from trireme.graph.changing import with_texts
+from trireme.graph.changing import Draft, with_texts
 from trireme.pipeline.pipeline import Pipeline
+from trireme.step_names import TRIAL
 from trireme.text import yaml_text
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
@@ -39,4 +40,13 @@ def read(file: Path | None, pipelines: Sequence[Pipeline]) -> dict[str, str]:
 
 def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
     """Returns a pipeline with other images, wherever it names one; a run may still name its own."""
-    return replace(pipeline, graph=with_texts(pipeline.graph, pins)) if pins else pipeline
+    if not pins:
+        return pipeline
+    of_replicas = {name: pins[name] for name in images.OF_REPLICAS if name in pins}
+
+    def give(draft: Draft) -> None:
+        for component in ("train", TRIAL):
+            for path in draft.graph.paths_of(component):
+                draft.give(path, "images", of_replicas)
+
+    return replace(pipeline, graph=with_texts(pipeline.graph, pins)).changed(give)

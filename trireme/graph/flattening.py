@@ -101,7 +101,13 @@ class _Handler:
         Raises:
             _NotApartError: That cannot be.
         """
-        if self._within.keys() & self._tasks.keys() or self._times(self._handler) > 1:
+        others = (one for one in self._tasks.values() if one is not self._last)
+        if (
+            self._within.keys() & self._tasks.keys()
+            or self._times(self._handler) > 1
+            or self._group["dag"].get("outputs")  # which kfp lets nobody take
+            or any(self._name in _after(one) for one in others)
+        ):
             raise _NotApartError
         self._rewire_pods()
         for task in self._within.values():
@@ -109,9 +115,6 @@ class _Handler:
         ends = [*self._ends()]
         del self._tasks[self._name]
         del self._components[self._handler["componentRef"]["name"]]
-        for task in self._tasks.values():
-            self._rewire_after(task, ends)
-        self._rewire_outputs(self._document["root"]["dag"])
         self._tasks |= self._within
         self._make_ordinary(ends)
         for name, task in self._within.items():
@@ -174,33 +177,6 @@ class _Handler:
                     part[key] = self._outer(value)
                 self._rewire_pod(part[key])
 
-    def _rewire_after(self, task: dict[str, Any], ends: list[str]) -> None:
-        """Has a task after the handler take what it takes of it from the tasks themselves."""
-        for kind, word in _KINDS:
-            for source in task.get("inputs", {}).get(kind, {}).values():
-                output = source.get(f"taskOutput{word}", {})
-                if output.get("producerTask") == self._name:
-                    key = f"output{word}Key"
-                    output["producerTask"], output[key] = self._output(kind, word, output[key])
-        if self._name in (after := task.get("dependentTasks", ())):
-            task["dependentTasks"] = sorted({*after, *ends} - {self._name})
-
-    def _rewire_outputs(self, dag: dict[str, Any]) -> None:
-        """Has the outputs of the pipeline come from the tasks themselves."""
-        for kind, word in _KINDS:
-            for source in dag.get("outputs", {}).get(kind, {}).values():
-                for one in _selectors(source):
-                    if one["producerSubtask"] == self._name:
-                        key = f"output{word}Key"
-                        one["producerSubtask"], one[key] = self._output(kind, word, one[key])
-
-    def _output(self, kind: str, word: str, name: str) -> tuple[str, str]:
-        """Returns which output of which task an output of the handler is."""
-        chosen = _selectors(self._group["dag"].get("outputs", {}).get(kind, {}).get(name, {}))
-        if len(chosen) != 1:
-            raise _NotApartError
-        return chosen[0]["producerSubtask"], chosen[0][f"output{word}Key"]
-
     def _before(self, task: dict[str, Any]) -> set[str]:
         """Returns the tasks of the handler that one of them comes right after."""
         return _after(task) & self._within.keys()
@@ -246,7 +222,7 @@ class _Handler:
                 continue
             executor = self._of(one).get("executorLabel", "")
             is_importer = "importer" in self._executors.get(executor, {})
-            if _is_loop(one) or is_importer or _is_hook(one):
+            if is_importer or _is_hook(one):
                 raise _NotApartError
             policy = one.setdefault("triggerPolicy", {})
             own = policy.get("condition")
@@ -314,11 +290,3 @@ def _is_loop(task: dict[str, Any]) -> bool:
 
 def _is_hook(task: dict[str, Any]) -> bool:
     return bool(task.get("triggerPolicy", {}).get("strategy") == AFTER_FAILURE)
-
-
-def _selectors(source: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the outputs one of which an output of a group is."""
-    if one := source.get("valueFromParameter"):
-        return [one]
-    several = source.get("valueFromOneof", {}).get("parameterSelectors")
-    return [*(several or source.get("artifactSelectors", ()))]

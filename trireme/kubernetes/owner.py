@@ -92,7 +92,9 @@ def tries_failures_again(pod: dict[str, Any]) -> bool:
     An expression of it is taken for one that has lost pods alone tried again, as the steps' own
     has; see docs/kubeflow.md.
     """
-    strategy = _retry_strategy(pod) or {}
+    strategy = _retry_strategy(pod)
+    if strategy is None:
+        return False
     is_of_failures = strategy.get("retryPolicy", FAILURES[0]) in FAILURES
     return is_of_failures and not strategy.get("expression") and _has_attempts(pod)
 
