@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from trireme.errors import InputError
@@ -41,15 +42,20 @@ def start(
     return reading.run(connection, made)
 
 
-def recording_note(run: Run) -> str:
-    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
+def recording_note(run: Run, has_secret: Callable[[], bool]) -> str:
+    """Says why a new run may not be recorded in MLflow; empty where nothing is known of that.
+
+    Args:
+        has_secret: Tells whether its namespace is known to have the Secret that runs are recorded
+            by where Kubeflow Pipelines' plugin is off.
+    """
     plugin = (run.source.plugins_output or {}).get("mlflow")
-    if plugin is None:
+    if plugin is None and not has_secret():
         return (
             "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
             f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
         )
-    if plugin.state == "PLUGIN_FAILED":
+    if plugin and plugin.state == "PLUGIN_FAILED":
         return f"Kubeflow's MLflow plugin does not record the run: {plugin.state_message}"
     return ""
 
