@@ -3,7 +3,7 @@
 Kubeflow's UI opens a run on the tasks of the pipeline itself, so that an exit handler shows two
 boxes. What is made here of it is an ordinary pipeline: the handler's tasks are the pipeline's own,
 and ``finish`` is a task that depends on them. It runs if all of them have succeeded; a step that
-fails has to do its work.
+fails has to do its work. One that is not in Trireme's frame cannot, and with it the handler stays.
 
 Kubeflow Pipelines 2.17 starts a task when all that it depends on has succeeded, and what a
 condition has left out has not:
@@ -39,12 +39,10 @@ class Flattened:
     Attributes:
         graph: The pipeline.
         last: The path to its last task, which ends the run if all others have succeeded.
-        others: Those to the steps that it comes after.
     """
 
     graph: Graph
     last: StepPath
-    others: tuple[StepPath, ...]
 
 
 class _NotApartError(Exception):
@@ -60,14 +58,15 @@ def flattened(graph: Graph) -> Flattened | None:
     if len(handlers) != 1:
         return None
     (handler, last) = handlers[0]
+    steps = (task.component for path, task in graph.leaves if path[0].name != last)
+    if not all(isinstance(step, Step) and step.keeps_journal for step in steps):
+        return None
     try:
         made = changed(graph, lambda draft: _Handler(draft, handler, last).take_apart())
     except _NotApartError:
         return None
-    within = {path[1:] for path in graph.paths.values() if path[0].name == handler}
-    paths = [path for path in made.paths.values() if path in within]
     (path,) = (path for path in made.paths.values() if [one.name for one in path] == [last])
-    return Flattened(made, path, tuple(paths))
+    return Flattened(made, path)
 
 
 def _handlers(graph: Graph) -> Iterator[tuple[str, str]]:
@@ -220,9 +219,7 @@ class _Handler:
         for one in tasks.values():
             if _after(one) & tasks.keys():
                 continue
-            executor = self._of(one).get("executorLabel", "")
-            is_importer = "importer" in self._executors.get(executor, {})
-            if is_importer or _is_hook(one):
+            if _is_hook(one):
                 raise _NotApartError
             policy = one.setdefault("triggerPolicy", {})
             own = policy.get("condition")
@@ -230,11 +227,6 @@ class _Handler:
             given = one.setdefault("inputs", {}).setdefault("parameters", {})
             for name in sorted(inputs_of(condition)):
                 given.setdefault(name, {"componentInputParameter": name})
-
-    @property
-    def _executors(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._document["deploymentSpec"]["executors"]
-        return found
 
     def _show_artifacts(self, task: dict[str, Any]) -> None:
         """Makes what the steps of a group leave its outputs, which the UI shows beside it."""

@@ -54,8 +54,8 @@ def test_the_steps_of_a_pipeline_are_its_own_tasks_and_finish_is_the_last(name: 
     }
     assert made.graph.after_failures == set()
     assert made.last[-1].name == "finish"
-    steps = [path[-1].name for path in made.others]
-    assert steps == ["checkout", "dataset", "train", "evaluate", "export"]
+    steps = ["checkout", "dataset", "train", "evaluate", "export", "finish"]
+    assert made.graph.step_names == steps
     group = group_of(made.graph, "good-enough")
     passed = "inputs.parameter_values['pipelinechannel--evaluate-passed'] == true"
     assert group.tasks["export"].condition == passed
@@ -101,20 +101,41 @@ def test_inputs_and_pods_refer_to_the_parameters_of_the_pipeline() -> None:
     assert code == {"componentInputParameter": "code_secret"}
 
 
+@dsl.component(base_image="python:3.11", install_kfp_package=False)
+def say(message: str, workspace: str = dsl.WORKSPACE_PATH_PLACEHOLDER) -> str:
+    """Says something, in the frame of Trireme's steps."""
+    from trireme.tracked_step import step
+
+    with step("say", workspace):
+        print("SAY", message)
+    return message
+
+
+@dsl.component(base_image="python:3.11", install_kfp_package=False)
+def anyway(message: str = "nothing", workspace: str = dsl.WORKSPACE_PATH_PLACEHOLDER):
+    """Says it whether what comes before has failed or not."""
+    from trireme.tracked_step import step
+
+    with step("anyway", workspace):
+        print("SAY", message)
+
+
 @dsl.pipeline(name="of-a-stranger", pipeline_config=WORKSPACE)
 def of_a_stranger(word: str = "w", items: list = ["a"]):  # noqa: B006 - kfp copies it
     """Steps of one's own around ``finishing`` and in it, with a loop, branches, and what cleans."""
-    before = odd.say(message=word)
+    before = say(message=word)
     with finishing("of-a-stranger"):
         code, data = checkout(word), dataset("/data")
-        within = odd.say(message=before.output)
+        within = say(message=before.output)
         with dsl.ParallelFor(items) as item:
-            odd.say(message=f"{item} {before.output}")
+            say(message=f"{item} {before.output}")
         with dsl.If(within.output == "heads"):
-            odd.say(message="a")
+            say(message="a")
         with dsl.Else():
-            odd.say(message="b")
-        odd.anyway(n=odd.number(n=1).output).ignore_upstream_failure()
+            say(message="b")
+        said = say(message="c").output
+        last = anyway(message=said, workspace=dsl.WORKSPACE_PATH_PLACEHOLDER)
+        last.ignore_upstream_failure()
         evaluate("/model", code, data)
 
 
@@ -123,17 +144,16 @@ def test_a_pipeline_of_anybody_s_is_taken_apart_in_the_same_way() -> None:
     root = made.graph.root
     assert root.tasks["say-2"].inputs["message"].source == OutputOf("say", "Output")
     # What has begun before the handler is waited for by all that is in it.
-    assert all("say" in root.tasks[name].after for name in ("checkout", "dataset", "number"))
+    assert all("say" in root.tasks[name].after for name in ("checkout", "dataset", "say-6"))
     # A hook cannot be waited for, what it is a hook of can.
     after = {root.tasks[name].title for name in root.tasks["finish"].after}
-    assert after == {"evaluate", "number", "for-loop-2", "condition-branches-3"}
+    assert after == {"evaluate", "say-6", "for-loop-2", "condition-branches-3"}
     assert made.graph.after_failures == {"anyway"}
-    assert "say" not in {path[-1].name for path in made.others}
 
 
 @dsl.pipeline(name="import-first", pipeline_config=WORKSPACE)
 def import_first(on: bool = True):
-    """A condition that would have to move to an import, which can have none."""
+    """An import, which cannot end its run."""
     with finishing("import-first"):
         checkout()
         with dsl.If(on == True):  # noqa: E712
@@ -146,7 +166,7 @@ def loop_first(items: list = ["a"], on: bool = True):  # noqa: B006 - kfp copies
     with finishing("loop-first"):
         checkout()
         with dsl.If(on == True), dsl.ParallelFor(items) as item:  # noqa: E712
-            odd.say(message=item)
+            say(message=item)
 
 
 def test_a_condition_moves_to_a_loop_too() -> None:
@@ -162,13 +182,22 @@ def test_a_condition_moves_to_a_loop_too() -> None:
 def two_handlers():
     """Two ends."""
     with finishing("one"):
-        odd.say(message="a")
+        say(message="a")
     with finishing("two"):
-        odd.say(message="b")
+        say(message="b")
+
+
+@dsl.pipeline(name="without-the-frame", pipeline_config=WORKSPACE)
+def without_the_frame():
+    """A step that cannot end its run, as its image need not have Trireme."""
+    with finishing("without-the-frame"):
+        checkout()
+        odd.say(message="a")
 
 
 @pytest.mark.parametrize(
-    "pipeline", [import_first, two_handlers, odd.outside_in_text, odd.failing, odd.apart]
+    "pipeline",
+    [import_first, two_handlers, without_the_frame, odd.outside_in_text, odd.failing, odd.apart],
 )
 def test_what_has_another_form_or_another_last_task_stays_as_it_is(pipeline: Any) -> None:
     graph = reading.of_pipeline(pipeline)
@@ -181,7 +210,7 @@ def test_a_parameter_is_handed_down_to_groups_in_groups() -> None:
     made = flattened(catalog.load("retraining").graph)
     assert made
     given = {"componentInputParameter": "webhook_secret"}
-    (path,) = (path for path in made.others if path[-1].name == "deploy")
+    (path,) = (path for path in made.graph.paths.values() if path[-1].name == "deploy")
     found = []
     graph = changed(made.graph, lambda draft: found.append(hand_down(draft, path, "hook", given)))
     assert found == [{"componentInputParameter": "hook"}]

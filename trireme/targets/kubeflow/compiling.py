@@ -39,7 +39,7 @@ def write(pipeline: Pipeline, directory: Path) -> Path:
 
 
 def _have_steps_end_runs(draft: Draft, made: Flattened) -> None:
-    """Gives steps what they need to end their run where they fail: all that keep a journal."""
+    """Gives steps what they need to end their run where they fail."""
     last = made.graph.root.tasks[made.last[-1].name]
     given = last.inputs["pipeline"].source
     pipeline = str(given.value) if isinstance(given, Constant) else made.graph.name
@@ -48,10 +48,8 @@ def _have_steps_end_runs(draft: Draft, made: Flattened) -> None:
         volumes = draft.pod(last.component.label).get("secretAsVolume", ())
         mount = str(secrets.MOUNTS / "webhook")
         webhook = next((one for one in volumes if one["mountPath"] == mount), None)
-    steps = {path: step for path, step in made.graph.steps if path in made.others}
+    steps = {path: step for path, step in made.graph.steps if path != made.last}
     for path, step in steps.items():
-        if not step.keeps_journal:
-            continue
         set_variables(draft.container(step.label), {ENDS_RUN: pipeline})
         if webhook:
             name = hand_down(draft, path, WEBHOOK, webhook["secretNameParameter"])
