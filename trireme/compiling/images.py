@@ -9,7 +9,6 @@ from trireme import images
 from trireme.errors import InputError
 from trireme.graph.changing import Draft, with_texts
 from trireme.pipeline.pipeline import Pipeline
-from trireme.step_names import TRIAL
 from trireme.text import yaml_text
 
 # https://github.com/opencontainers/image-spec/blob/v1.1.0/descriptor.md#digests
@@ -45,8 +44,9 @@ def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
     of_replicas = {name: pins[name] for name in images.OF_REPLICAS if name in pins}
 
     def give(draft: Draft) -> None:
-        for component in ("train", TRIAL):
-            for path in draft.graph.paths_of(component):
+        for path, step in draft.graph.steps:
+            wanted = step.input_parameters.get("images")
+            if step.keeps_journal and wanted and wanted.default == {}:  # train, and a trial
                 draft.give(path, "images", of_replicas)
 
     return replace(pipeline, graph=with_texts(pipeline.graph, pins)).changed(give)
