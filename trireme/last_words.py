@@ -1,12 +1,27 @@
-"""Last words of the container of a run's last step: what came of the run.
+"""Last words of a step's container: what it has come to and, of the one that ends a run, the run.
 
 Kubernetes keeps them with the pod, which whoever has started the run can read.
 """
 
 import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
+from trireme.errors import TriremeError
+from trireme.files.home import TRACKER
+from trireme.text.say import say
+
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
+
 LAST_STEP = "finish"
+
+ENDS_RUN = "TRIREME_ENDS_RUN"
+"""The variable of a step that ends its run if it fails, as no other would: the pipeline's name."""
 
 LIMIT = 4096
 """Bytes of a container's last words, see
@@ -21,6 +36,32 @@ class LastWords(NamedTuple):
     result: str
     facts: dict[str, str] = {}  # noqa: RUF012 - it is never changed
     last_lines: str = ""
+
+
+@contextmanager
+def last_words() -> Iterator[None]:
+    """Ends the process in one sentence when an error comes that a person can act on.
+
+    The exit status is the error's; anything else is a fault of ours and keeps its traceback.
+    """
+    try:
+        yield
+    except TriremeError as error:
+        # Here ``trireme run`` ends with the detail, which is of lines that have been shown already.
+        say(f"error: {error}" if TRACKER in os.environ else error.shown())
+        leave(str(error))
+        sys.exit(error.exit_status)
+
+
+def leave(text: str) -> None:
+    """Leaves a text as the last words of this step's container."""
+    if os.access(TERMINATION_LOG, os.W_OK):
+        TERMINATION_LOG.write_text(text)
+
+
+def left() -> str:
+    """Returns what this step's container has left so far."""
+    return TERMINATION_LOG.read_text() if os.access(TERMINATION_LOG, os.R_OK) else ""
 
 
 def written(result: str, facts: dict[str, str], last_lines: str) -> str:

@@ -25,7 +25,7 @@ from trireme.cost import table
 from trireme.credentials import secrets
 from trireme.credentials.secrets import DEFAULTS
 from trireme.evaluation.options import MIN_ACCURACY
-from trireme.images import OF_REPLICAS, PYTORCH, TENSORFLOW
+from trireme.images import PYTORCH, TENSORFLOW
 from trireme.step_names import NAMED, STEP
 from trireme.tracking import on_kubeflow
 from trireme.tracking.environment import SECRET
@@ -198,7 +198,6 @@ def train(
             seed=seed,
             time_limit=time_limit,
             image=image,
-            images=OF_REPLICAS,
             budget=budget,
             job=_object(job),
             evaluation=_object(evaluation),
@@ -356,7 +355,6 @@ def trial(one: Any, code: Any, data: Any, **inputs: Any) -> Task:
     return tracked(
         sweeps.trial(
             trial=one,
-            images=OF_REPLICAS,
             code=_path(code),
             data=_path(data),
             run=RUN,

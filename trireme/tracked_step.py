@@ -1,7 +1,6 @@
 """The frame of every step's work: it keeps a journal, and fails in one clear sentence."""
 
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,7 +11,7 @@ from trireme.cost.steps import counted
 from trireme.errors import Cancelled, PodLost, TrackingUnavailable, TriremeError
 from trireme.files.home import TRACKER
 from trireme.files.workspace import check
-from trireme.last_words import written
+from trireme.last_words import ENDS_RUN, last_words, leave, left, written
 from trireme.process import extras
 from trireme.step_names import own_name
 from trireme.text.say import say
@@ -21,9 +20,6 @@ from trireme.tracking.client import PATIENCE, client, hurry
 from trireme.tracking.store import reason_of
 
 SOON = 30.0  # seconds that MLflow may be away when a step has done its work and leaves no model
-
-TERMINATION_LOG = Path("/dev/termination-log")
-"""Where Kubernetes reads a container's last words from (``terminationMessagePath``)."""
 
 
 @contextmanager
@@ -52,7 +48,7 @@ def step(
             ):
                 yield
             result = _result(name, Path(workspace))
-            _leave(f"{name}: {result}" if is_one_of_many else result)
+            leave(f"{name}: {result}" if is_one_of_many else result)
             journal.log_end("FINISHED")
         except Exception as error:
             if isinstance(error, TriremeError):
@@ -61,36 +57,11 @@ def step(
             raise
 
 
-@contextmanager
-def last_words() -> Iterator[None]:
-    """Ends the process in one sentence when an error comes that a person can act on.
-
-    The exit status is the error's; anything else is a fault of ours and keeps its traceback.
-    """
-    try:
-        yield
-    except TriremeError as error:
-        _say_last_words(error)
-        sys.exit(error.exit_status)
-
-
-def _say_last_words(error: TriremeError) -> None:
-    # Here ``trireme run`` ends with the detail, which is of lines that have been shown already.
-    say(f"error: {error}" if TRACKER in os.environ else error.shown())
-    _leave(str(error))
-
-
 def _result(name: str, workspace: Path, note: str = "") -> str:
     """Returns what is left of a step that has done its work: in words, or with what the run has."""
     words, outcome = journal.summary_of(workspace, name), journal.outcome_of(workspace, name)
     words = f"{words} {note}".strip()
     return written(words, **outcome) if outcome else words
-
-
-def _leave(text: str) -> None:
-    """Leaves a text as the last words of this step's container."""
-    if os.access(TERMINATION_LOG, os.W_OK):
-        TERMINATION_LOG.write_text(text)
 
 
 @contextmanager
@@ -110,23 +81,45 @@ def _recorded(name: str, workspace: Path, is_one_of_many: bool) -> Iterator[None
         # For the last step, should this one be killed.
         journal.run_path(workspace, name).write_text(os.environ["MLFLOW_RUN_ID"])
     try:
-        with _telling_progress(name, workspace) if is_told else nullcontext():
-            yield
-    except PodLost:
-        is_told = False  # the step's next pod goes on with its run
-        raise
+        with _ending_run(name, workspace):
+            try:
+                with _telling_progress(name, workspace) if is_told else nullcontext():
+                    yield
+            except PodLost:
+                is_told = False  # the step's next pod goes on with its run
+                raise
+            finally:
+                has_finished = journal.status_of(workspace, name) == "FINISHED"
+                if not is_open and has_finished and _leaves_model(name, workspace):
+                    is_told = runs.open_step(name, workspace)  # it may be there by now
+                    if not is_told:
+                        _refuse_lost_model("MLflow is not there")
+                if is_told:
+                    _bring_to_mlflow(name, workspace, ours)
     finally:
-        has_finished = journal.status_of(workspace, name) == "FINISHED"
-        if not is_open and has_finished and _leaves_model(name, workspace):
-            is_told = runs.open_step(name, workspace)  # it may be there by now
-            if not is_told:
-                _refuse_lost_model("MLflow is not there")
-        if is_told:
-            _bring_to_mlflow(name, workspace, ours)
         if is_one_of_many:  # the next one's run is another
             for variable in environment.VARIABLES:
                 os.environ.pop(variable, None)
             os.environ |= before
+
+
+@contextmanager
+def _ending_run(name: str, workspace: Path) -> Iterator[None]:
+    """Ends the run, too, where the step fails and nothing comes after it, and leaves what it was.
+
+    What finishing takes is loaded by such a step alone.
+    """
+    if ENDS_RUN not in os.environ:
+        yield
+        return
+    from trireme.finish.failed_step import ending_run
+
+    try:
+        with ending_run(name, workspace):
+            yield
+    finally:
+        if outcome := journal.outcome_of(workspace, name):
+            leave(written(left(), **outcome))
 
 
 @contextmanager
@@ -180,7 +173,7 @@ def _bring_to_mlflow(name: str, workspace: Path, ours: bool) -> None:
             _refuse_lost_model(why)
         say(f"warning: the record of this step is not in MLflow: {why}")
         if status == "FINISHED":  # else it has left why it is not
-            _leave(_result(name, workspace, f"(not in MLflow yet: {why})"))
+            leave(_result(name, workspace, f"(not in MLflow yet: {why})"))
 
 
 def _leaves_model(name: str, workspace: Path) -> bool:

@@ -71,7 +71,6 @@ def trial(
     time_limit: int,
     budget: float,
     image: str,
-    images: dict,
     job: dict,
     evaluation: dict,
     model_factory: str,
@@ -80,6 +79,7 @@ def trial(
     run: str,
     workspace: str,
     task_config: dsl.TaskConfig,
+    images: dict = {},  # noqa: B006 - kfp copies it
 ) -> str:
     """Trains and evaluates models of a sweep; a failure is reported and does not fail the run.
 
@@ -95,7 +95,6 @@ def trial(
         time_limit: As for the training step.
         budget: As for the training step.
         image: As for the training step.
-        images: As for the training step.
         job: As for the training step.
         evaluation: As for the evaluation step.
         model_factory: As for the evaluation step.
@@ -104,6 +103,7 @@ def trial(
         run: Id of the run, which the job's name is made from.
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
+        images: As for the training step.
 
     Returns:
         The same numbers; what came of them is in the run workspace.

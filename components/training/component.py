@@ -29,7 +29,6 @@ def train(
     time_limit: int,
     budget: float,
     image: str,
-    images: dict,
     job: dict,
     evaluation: dict,
     code: str,
@@ -38,6 +37,7 @@ def train(
     workspace: str,
     task_config: dsl.TaskConfig,
     start: str = "",
+    images: dict = {},  # noqa: B006 - kfp copies it
 ) -> NamedTuple("Outputs", model=str, checkpoints=str):
     """Trains on one or several replicas with a program from the checked-out repository.
 
@@ -53,7 +53,6 @@ def train(
         time_limit: Seconds the job may run; 0 for no limit.
         budget: The most that the job may cost, in the price table's currency; 0 for no limit.
         image: Image of every replica; empty for Trireme's own.
-        images: Images to pull in place of them, by name.
         job: Further fields of the training job, as in 'trireme job schema'.
         evaluation: The evaluation program; the repository is checked for it before training.
         code: Path of the repository in the workspace.
@@ -62,6 +61,7 @@ def train(
         workspace: The run workspace.
         task_config: Settings of this task that the job's pods get.
         start: The WARM_START_DIR: a folder, or runs:/ID of a pipeline run; empty if there is none.
+        images: Images to pull in place of Trireme's own, by name.
 
     Returns:
         model: Path of its MODEL_DIR.

@@ -78,7 +78,7 @@ def test_a_run_that_is_stopped_on_argo_leaves_no_job_and_is_killed(
 ):
     told = []
     monkeypatch.setenv("MLFLOW_RUN_ID", "run")
-    monkeypatch.setattr(finishing, "_close_record", lambda _, status: told.append(status))
+    monkeypatch.setattr(finishing, "_close_record", lambda _, status, step: told.append(status))
     if stop:
         workflows.cancel(argo, on_argo)
     finish("FAILED", "", "pytorch-training", "7", "", tmp_path, tmp_path / "run.html")
@@ -93,7 +93,7 @@ def test_a_run_that_kubeflow_stops_in_a_driver_is_killed(
     told = []
     monkeypatch.delenv("TRIREME_RUN")
     monkeypatch.setenv("MLFLOW_RUN_ID", "run")
-    monkeypatch.setattr(finishing, "_close_record", lambda _, status: told.append(status))
+    monkeypatch.setattr(finishing, "_close_record", lambda _, status, step: told.append(status))
     stop = {"spec": {"activeDeadlineSeconds": deadline}}
     argo.patch(workflows.WORKFLOWS, on_argo.name, argo.namespace, stop)
     with journal.opened(tmp_path, "dataset"):  # the last step that began

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trireme.code.data_link import link
 from trireme.code.git import checkout
-from trireme.tracked_step import last_words
+from trireme.last_words import last_words
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m trireme.code")

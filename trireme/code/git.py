@@ -300,7 +300,8 @@ def _record(source: str, resolved: Found, notes: list[str]) -> None:
         if note.startswith("without"):
             say(f"warning: {source} is checked out {note}")
     journal.log_tags(tags)
-    journal.summarize(", ".join([f"{source} at {resolved.commit[:12]}", *notes]))
+    origin = "the folder that was sent, as" if urls.bundle(source) else f"{source} at"
+    journal.summarize(", ".join([f"{origin} {resolved.commit[:12]}", *notes]))
 
 
 def _without_changes(source: str, resolved: Found, destination: Path) -> list[str]:

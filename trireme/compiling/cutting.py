@@ -39,6 +39,7 @@ def up_to_training(pipeline: Pipeline, commit: str) -> Pipeline:
         last = [path for path in graph.paths_of("finish") if len(path) == 1]
         for path in last:
             draft.give(path, "webhook_secret", "")
+            draft.task(path)["dependentTasks"] = [paths[0][0].name]
         for depth, task in enumerate(paths[0]):
             names = [path[0].name for path in last] if depth == 0 else []
             draft.keep(paths[0][:depth], [task.name, *names])

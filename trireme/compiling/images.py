@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trireme import images
 from trireme.errors import InputError
-from trireme.graph.changing import with_texts
+from trireme.graph.changing import Draft, with_texts
 from trireme.pipeline.pipeline import Pipeline
 from trireme.text import yaml_text
 
@@ -66,4 +66,14 @@ def notes(used: Iterable[str], missing: Iterable[str] = ()) -> list[str]:
 
 def pinned(pipeline: Pipeline, pins: dict[str, str]) -> Pipeline:
     """Returns a pipeline with other images, wherever it names one; a run may still name its own."""
-    return replace(pipeline, graph=with_texts(pipeline.graph, pins)) if pins else pipeline
+    if not pins:
+        return pipeline
+    of_replicas = {name: pins[name] for name in images.OF_REPLICAS if name in pins}
+
+    def give(draft: Draft) -> None:
+        for path, step in draft.graph.steps:
+            wanted = step.input_parameters.get("images")
+            if step.keeps_journal and wanted and wanted.default == {}:  # train, and a trial
+                draft.give(path, "images", of_replicas)
+
+    return replace(pipeline, graph=with_texts(pipeline.graph, pins)).changed(give)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trireme.data.description import Dataset
 from trireme.data.staging import stage
-from trireme.tracked_step import last_words
+from trireme.last_words import last_words
 
 if __name__ == "__main__":
     with last_words():

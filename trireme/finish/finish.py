@@ -9,13 +9,14 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from trireme.credentials import secrets
 from trireme.errors import StepFailed, TriremeError, first_line
 from trireme.files.home import TRACKER, in_a_pod
 from trireme.finish import outcome, webhook
 from trireme.last_words import LAST_STEP
-from trireme.tracking import journal, runs
+from trireme.tracking import journal, on_kubeflow, runs
 from trireme.tracking.client import hurry
 from trireme.tracking.sync import StepRun, pipeline_run, sync
 
@@ -40,6 +41,7 @@ def finish(
     webhook_secret: str,
     workspace: Path,
     report: Path,
+    step: str = LAST_STEP,
 ) -> None:
     """Ends a run: afterwards its record is closed, nothing of it runs, and who asked was told.
 
@@ -50,9 +52,11 @@ def finish(
             RUNNING where the last of them was skipped, and where one or a driver was killed; then
             what the steps have recorded decides, unless somebody has stopped the run.
         report: Where its picture goes.
+        step: The step that does so: the last one, or one that has failed where none comes after.
     """
     if in_a_pod():
-        _attempt(lambda: _stop_jobs(run))
+        if step == LAST_STEP or (run and not _others_run(workspace, step)):
+            _attempt(lambda: _stop_jobs(run))
     else:
         run = workspace.parent.name  # as "trireme list" has it
     status = STATES.get(state) or _as_steps_tell(workspace)
@@ -61,7 +65,7 @@ def finish(
     _attempt(lambda: _draw(workspace, pipeline, run, status, report))
     is_recorded_here = TRACKER not in os.environ and "MLFLOW_RUN_ID" in os.environ
     if is_recorded_here:
-        _attempt(lambda: _close_record(workspace, status))
+        _attempt(lambda: _close_record(workspace, status, step))
     if name := secrets.given(webhook_secret, "webhook"):
         _attempt(lambda: _tell(name, workspace, pipeline, run, status, message))
     if is_recorded_here:
@@ -77,23 +81,36 @@ def _as_steps_tell(workspace: Path) -> str:
     return next((status for status in ("FAILED", "KILLED") if status in ends), "FINISHED")
 
 
+def _others_run(workspace: Path, step: str) -> bool:
+    """Tells whether steps run beside one that has failed, or were killed."""
+    return any(
+        not journal.has_ended(workspace, each) for each in journal.steps(workspace) if each != step
+    )
+
+
 def _is_stopped() -> bool:
     """Tells whether somebody has stopped the run, which is a failure to Argo's exit handler.
 
     Where its Workflow may not be asked for, it was not stopped.
     """
+    from trireme.kubernetes import owner
+
+    workflow = _workflow()
+    return bool(workflow) and owner.is_stopped(workflow["spec"])
+
+
+def _workflow() -> dict[str, Any]:
+    """Returns the Workflow of this pod's run; empty where it may not be asked for."""
     from trireme.kubernetes import connection, owner
     from trireme.kubernetes.resources import WORKFLOWS
 
     try:
         cluster = connection.Cluster(patience=PATIENCE)
         name = os.environ.get(runs.RUN) or owner.workflow_of_this_pod(cluster)
-        if not name:
-            return False
-        return owner.is_stopped(cluster.get(WORKFLOWS, name, cluster.namespace)["spec"])
+        return cluster.get(WORKFLOWS, name, cluster.namespace) if name else {}
     except TriremeError as error:
         print(f"warning: {first_line(error)}", flush=True)
-        return False
+        return {}
 
 
 def _attempt(work: Callable[[], None]) -> None:
@@ -113,7 +130,7 @@ def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -
     """Draws the run as ``trireme report`` does, for engines that show pages."""
     from trireme.report import of_workspace, page
 
-    name = f"{pipeline} {run}" if in_a_pod() else run
+    name = outcome.heading(pipeline, _name_of(run)) if in_a_pod() else run
     picture = of_workspace.picture(name, workspace, status)
     picture.steps.pop(LAST_STEP, None)
     picture.tags = {"pipeline": pipeline} | picture.tags
@@ -121,6 +138,14 @@ def _draw(workspace: Path, pipeline: str, run: str, status: str, report: Path) -
     picture.close()
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(page.render(picture, is_framed=True), encoding="utf-8")
+
+
+def _name_of(run: str) -> str:
+    """Returns what a person calls a run on a cluster, of which Kubeflow tells steps the id."""
+    if of_argo := os.environ.get(runs.RUN, ""):
+        return of_argo
+    workflow = _workflow()
+    return on_kubeflow.parse_workflow(workflow).run if workflow else run
 
 
 def _commands(run: str, status: str, tags: Mapping[str, str], recorded: str = "") -> dict[str, str]:
@@ -176,15 +201,20 @@ def _stop_jobs(run: str) -> None:
         print(f"deleted the training job {name}, which still existed", flush=True)
 
 
-def _close_record(workspace: Path, status: str) -> None:
-    """Brings what could not be recorded earlier to MLflow, and ends the run there."""
+def _close_record(workspace: Path, status: str, last: str) -> None:
+    """Brings what could not be recorded earlier to MLflow, and ends the run there.
+
+    Args:
+        last: The step that does so, whose own record is brought when it has ended. Beside one that
+            is not the last of all others may run, which end their records themselves.
+    """
     own = StepRun.from_environment()
     if in_a_pod() and runs.is_ours():
         from trireme.finish import own_steps
 
         _attempt(lambda: own_steps.keep(workspace))
     for step in journal.steps(workspace):
-        if step != LAST_STEP:
+        if step != last and (last == LAST_STEP or journal.has_ended(workspace, step)):
             _complete(step, workspace, own.pipeline_id)
     if status == "FINISHED":
         runs.clear_error(own.pipeline_id)  # of a first attempt

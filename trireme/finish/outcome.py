@@ -57,13 +57,17 @@ class Outcome:
     @property
     def name(self) -> str:
         """The run's name, in which the pipeline's is also where an engine has given it an id."""
-        is_in_it = self.pipeline in self.run
-        return self.run if is_in_it else f"{self.pipeline} {self.run}"
+        return heading(self.pipeline, self.run)
 
     @property
     def message(self) -> dict[str, Any]:
         """It as JSON; ``text`` is what chats such as Slack's show."""
         return {"text": f"{self.sentence} {self.page}".strip()} | asdict(self)
+
+
+def heading(pipeline: str, run: str) -> str:
+    """Returns a run's name, with the pipeline's where that is not in it."""
+    return run if pipeline in run else f"{pipeline} {run}"
 
 
 def read(workspace: Path, pipeline: str, run: str, status: str, message: str) -> Outcome:

@@ -31,11 +31,11 @@ class Draft:
 
     def tasks(self, path: StepPath) -> dict[str, Any]:
         """Returns the tasks of a group, by name; of the pipeline for an empty path."""
-        return self._group(path)["dag"]["tasks"]
+        return self.group(path)["dag"]["tasks"]
 
     def keep(self, path: StepPath, names: Collection[str]) -> None:
         """Removes all tasks of a group but some and those that they depend on."""
-        group, needed, waiting = self._group(path), set(), [*names]
+        group, needed, waiting = self.group(path), set(), [*names]
         tasks = group["dag"]["tasks"]
         while waiting:
             name = waiting.pop()
@@ -99,7 +99,8 @@ class Draft:
         configured = self.platforms.get(KUBERNETES, {}).get("pipelineConfig", {})
         return configured.get("workspace")
 
-    def _group(self, path: StepPath) -> dict[str, Any]:
+    def group(self, path: StepPath) -> dict[str, Any]:
+        """Returns the component of a group, kfp's ``ComponentSpec``; of the pipeline its root."""
         component: dict[str, Any] = self.document["root"]
         for step in path:
             name = component["dag"]["tasks"][step.name]["componentRef"]["name"]

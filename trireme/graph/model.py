@@ -16,6 +16,9 @@ from trireme.errors import InputError
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 """What stands for a value that there is none of; ``None`` is JSON's null."""
 
+FRAME = "from trireme.tracked_step import step"
+"""What a function says that is in the frame of Trireme's steps."""
+
 EXECUTOR_INPUT = "{{$}}"
 """The placeholder of all that a step is given, as JSON; kfp's executor takes it."""
 
@@ -257,6 +260,11 @@ class Step(Component):
     def is_python(self) -> bool:
         """Whether it is a Python function, which kfp's executor runs."""
         return "--function_to_execute" in self.arguments
+
+    @property
+    def keeps_journal(self) -> bool:
+        """Whether its work is in the frame of Trireme's steps, somebody's own included."""
+        return any(FRAME in word for word in self.command)
 
     def is_of(self, component: str) -> bool:
         """Tells whether it is one of Trireme's own components."""

@@ -21,6 +21,9 @@ TEMPLATE = "ARGO_TEMPLATE"
 POD_NAME = "POD_NAME"
 """The variable with the name of the pod that a step runs in, on Argo."""
 
+FAILURES = ("OnFailure", "Always")
+"""The policies by which Argo tries again what has failed, the default first."""
+
 PATIENCE = 3.0  # seconds for each question; a pod that is told to end has 30, on Kubeflow about one
 SLACK = 2.0  # seconds by which clocks may differ
 
@@ -77,23 +80,47 @@ def starts_again(cluster: Cluster, job: dict[str, Any]) -> bool:
             return True
     except TriremeError:
         return False
-    attempt = re.search(r"\((\d+)\)$", node_of(pod))
-    if not attempt or int(attempt[1]) >= _attempts(pod):
+    if not _has_attempts(pod):
         return False
     limit, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
     return not _is_over(limit, started)
 
 
-def _attempts(pod: dict[str, Any]) -> float:
-    """Returns how many further attempts Argo makes of a step, as its pod's containers are told."""
-    # Of a large template it does not tell them.
+def tries_failures_again(pod: dict[str, Any]) -> bool:
+    """Tells whether Argo tries the step of a pod once more if its program fails.
+
+    An expression of it is taken for one that has lost pods alone tried again, as the steps' own
+    has; see docs/kubeflow.md.
+    """
+    strategy = _retry_strategy(pod)
+    if strategy is None:
+        return False
+    is_of_failures = strategy.get("retryPolicy", FAILURES[0]) in FAILURES
+    return is_of_failures and not strategy.get("expression") and _has_attempts(pod)
+
+
+def _has_attempts(pod: dict[str, Any]) -> bool:
+    """Tells whether Argo may make a further attempt of a step."""
+    attempt = re.search(r"\((\d+)\)$", node_of(pod))
+    if not attempt:
+        return False
+    strategy = _retry_strategy(pod)
+    limit = str(strategy.get("limit")) if strategy is not None else ""
+    return int(attempt[1]) < (float(limit) if limit.isdecimal() else math.inf)
+
+
+def _retry_strategy(pod: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns how Argo tries a step again, as its pod's containers are told; None if they are not.
+
+    Of a large template it does not tell them.
+    """
     spec = pod["spec"]
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
         for variable in container.get("env") or []:
             if variable["name"] == TEMPLATE and variable.get("value"):
-                limit = (json.loads(variable["value"]).get("retryStrategy") or {}).get("limit")
-                return float(str(limit)) if str(limit).isdecimal() else math.inf
-    return math.inf
+                found: dict[str, Any] = json.loads(variable["value"]).get("retryStrategy") or {}
+                return found
+    return None
 
 
 def _workflow_of(references: list[dict[str, Any]]) -> str:

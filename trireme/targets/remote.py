@@ -158,10 +158,17 @@ class Remote(Target[R]):
         raise NotImplementedError
 
     def left(self, run: R) -> LastWords:
-        """Returns what the last step of a run has left of it, with MLflow as it is seen here."""
-        words = self.last_words(run).get(LAST_STEP, LastWords(""))
-        facts = {name: store.seen_from_here(text) for name, text in words.facts.items()}
-        return words._replace(facts=facts)
+        """Returns what the step that ended a run has left of it, with MLflow as it is seen here.
+
+        That is the last one or, on Kubeflow, one that has failed.
+        """
+        by_step = self.last_words(run)
+        ends = [by_step.get(LAST_STEP), *by_step.values(), LastWords("")]
+        left = next(
+            (words for words in ends if words and (words.facts or words.last_lines)), LastWords("")
+        )
+        facts = {name: store.seen_from_here(text) for name, text in left.facts.items()}
+        return left._replace(facts=facts)
 
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run; see ``Target``."""

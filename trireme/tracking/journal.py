@@ -365,6 +365,11 @@ def end_of(workspace: Path, step: str) -> str:
     return _last(read(workspace, step), "end", "KILLED")
 
 
+def has_ended(workspace: Path, step: str) -> bool:
+    """Tells whether a step has recorded how it has ended."""
+    return _last(read(workspace, step), "end", "") != ""
+
+
 def status_of(workspace: Path, step: str) -> str:
     """Returns ``end_of`` a step as MLflow has it: FAILED, too, where it went on after an error."""
     records = read(workspace, step)

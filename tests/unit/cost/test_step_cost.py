@@ -17,7 +17,7 @@ WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 @pytest.fixture
 def step(monkeypatch, tmp_path):
     """Runs the body of a step of a run; returns what it has recorded, by kind."""
-    monkeypatch.setattr(steps, "TERMINATION_LOG", tmp_path / "none")
+    monkeypatch.setattr("trireme.last_words.TERMINATION_LOG", tmp_path / "none")
 
     def run(name, body=lambda: None, **options):
         with steps.step(name, str(tmp_path), **options):

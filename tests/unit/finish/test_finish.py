@@ -3,9 +3,7 @@
 import json
 import re
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import mlflow
 import pytest
@@ -19,30 +17,6 @@ from trireme.tracked_step import step
 from trireme.tracking import journal
 
 OUTCOME = Outcome("retraining", "run-1", "FAILED", "the learning rate went to seed")
-
-
-@pytest.fixture
-def server(untracked, monkeypatch):
-    """A server that answers with what ``server.answers`` holds, in turn."""
-    monkeypatch.setattr(webhook, "PAUSE", 0.01)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.server.told.append((body, self.headers.get("Authorization")))
-            self.send_response(self.server.answers.pop(0))
-            self.end_headers()
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.told, server.answers = [], []
-    Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:{server.server_port}/?key=hidden")
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 def test_a_webhook_is_told_in_a_form_that_chats_show(server, monkeypatch):
@@ -159,24 +133,6 @@ def test_of_a_run_that_failed_it_is_said_why(tmp_path, untracked):
     assert outcome.read(tmp_path, "sweep", "1", "FAILED", "as kfp says").reason == "all failed"
 
 
-@pytest.fixture
-def tracked(tmp_path, untracked, mlflow_store, monkeypatch):
-    """The run of a pipeline, and of two of its steps, the second of which is this process's."""
-    (tmp_path / "mlflow.db").write_bytes(mlflow_store.read_bytes())
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    client = mlflow.MlflowClient(uri)
-    whole = client.create_run("0").info.run_id
-    # As Kubeflow's plugin has it: runs of the exit handler and of conditions are between.
-    tags = {"mlflow.parentRunId": whole}
-    group = client.create_run("0", tags=tags).info.run_id
-    tags = {"mlflow.parentRunId": group}
-    steps = [client.create_run("0", tags=tags).info.run_id for _ in range(2)]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setenv("MLFLOW_RUN_ID", steps[1])
-    mlflow.set_tracking_uri(uri)
-    return client, whole, steps
-
-
 def test_a_model_that_cannot_be_registered_late_is_told(tmp_path, tracked, monkeypatch, capsys):
     _, _, steps = tracked
     with journal.opened(tmp_path, "export"):
@@ -278,7 +234,7 @@ def test_on_a_cluster_the_last_words_say_what_a_run_here_says_at_its_end(
     monkeypatch.setattr(outcome, "in_a_pod", lambda: True)
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("trireme.tracked_step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.last_words.TERMINATION_LOG", log)
     with step("finish", str(tmp_path)):
         journal.log_outcome(outcome.facts(tmp_path), "")
     left = last_words.read(log.read_text())

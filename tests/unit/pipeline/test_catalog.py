@@ -444,8 +444,7 @@ def test_no_name_in_a_compiled_pipeline_becomes_a_path(
     spec, platform = yaml.safe_load_all((golden / "pytorch-training.yaml").read_text())
     pipeline, task, output = (copy.deepcopy(spec) for _ in range(3))
     pipeline["pipelineInfo"]["name"] = wrong
-    tasks = task["root"]["dag"]["tasks"]["exit-handler-1"]["componentRef"]["name"]
-    tasks = task["components"][tasks]["dag"]["tasks"]
+    tasks = task["root"]["dag"]["tasks"]
     tasks[wrong] = tasks.pop("checkout")
     outputs = output["components"]["comp-checkout"]["outputDefinitions"]["parameters"]
     outputs[wrong] = outputs.pop("path")

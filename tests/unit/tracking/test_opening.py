@@ -394,7 +394,7 @@ def test_a_step_leaves_its_result_as_the_last_words_of_its_container(
 ):
     log = tmp_path / "termination-log"
     log.touch()
-    monkeypatch.setattr("trireme.tracked_step.TERMINATION_LOG", log)
+    monkeypatch.setattr("trireme.last_words.TERMINATION_LOG", log)
     with step("evaluate", str(tmp_path)):
         journal.summarize("not exported: too bad")
     assert log.read_text() == "not exported: too bad"

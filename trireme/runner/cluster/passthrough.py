@@ -4,13 +4,18 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
+from trireme.credentials.secrets import MOUNTS
 from trireme.data.volumes import SHARED
 from trireme.errors import InputError
 from trireme.frameworks import IDLE, kind_of
 from trireme.job.job import TrainingJob
 from trireme.job.rules import GPU
+from trireme.last_words import ENDS_RUN
 from trireme.manifests.roles import roles
 from trireme.text.say import say
+
+_WEBHOOK = str(MOUNTS / "webhook")
+"""Where a step has the webhook's Secret, which its job's programs have no use for."""
 
 _CREDENTIAL = re.compile(r"\w://[^/\s?#]*@")
 
@@ -28,6 +33,8 @@ def with_gpus(job: TrainingJob, task: dict[str, Any]) -> TrainingJob:
 def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
     """Adds a task's resources, volumes, variables and placement to the pods of a job.
 
+    What the step ends its run with is its own.
+
     A variable that holds a credential, as in ``https://user:password@host``, is left out with a
     warning, because many can read the manifest.
 
@@ -39,6 +46,9 @@ def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
             "the training job's pods need the run workspace, and the task has no volume"
         )
     variables = _without_credentials(task.get("env") or [])
+    mounts = [one for one in task.get("volume_mounts") or [] if one["mountPath"] != _WEBHOOK]
+    mounted = {one["name"] for one in mounts}
+    volumes = [one for one in task["volumes"] if one["name"] in mounted]
     if not kind_of(manifest).replicas and "runtime" not in manifest:
         trainer = manifest["spec"]["trainer"]
         if task.get("resources"):
@@ -50,10 +60,10 @@ def pass_through(manifest: dict[str, Any], task: dict[str, Any]) -> None:
         container = pod["containers"][0]
         if task.get("resources") and role not in IDLE and "resources" in container:
             container["resources"] = _merge_resources(container["resources"], task["resources"])
-        pod["volumes"] = [*pod.get("volumes", []), *task["volumes"]]
+        pod["volumes"] = [*pod.get("volumes", []), *volumes]
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),
-            *map(_read_only_mount, task.get("volume_mounts") or []),
+            *map(_read_only_mount, mounts),
         ]
         if "env" in container:
             container["env"] = _merge_variables(container["env"], variables)
@@ -89,6 +99,7 @@ def _merge_resources(job: dict[str, Any], task: dict[str, Any]) -> dict[str, Any
 
 
 def _without_credentials(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    variables = [variable for variable in variables if variable["name"] != ENDS_RUN]
     passed_on = [
         variable for variable in variables if not _CREDENTIAL.search(variable.get("value") or "")
     ]

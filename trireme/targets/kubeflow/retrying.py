@@ -1,10 +1,10 @@
 """Try a run on Kubeflow Pipelines again, its last step included.
 
 2.17 keeps each node of a Workflow that has succeeded (GenerateRetryExecution in
-backend/src/common/util/workflow.go), but for the exit handler of the Workflow itself. What a
-pipeline ends with is a hook of a task, though, so it would be taken for done: no webhook, no
-clean-up, and the record as the first attempt has left it. Its nodes are taken out of the Workflow
-once it runs again.
+backend/src/common/util/workflow.go), but for the exit handler of the Workflow itself. An exit
+handler of a pipeline is a hook of a task, though, so it would be taken for done; so did pipelines
+end that Trireme compiled before it had ``graph.flattening``: no webhook, no clean-up, and the
+record as the first attempt has left it. Its nodes are taken out of the Workflow once it runs again.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,13 @@ NOT_AGAIN = "its last step, which calls the webhook, does not run again"
 def retry(connection: Connection, connect: Callable[[], Cluster], run: Run) -> str:
     """Has a run tried again; returns what a person should know of it, if there is anything."""
     run.check_resume()
+    has_hooks = runs.has_hooks(connection, run)
     try:
         cluster = connect()
         workflows = cluster.items(WORKFLOWS, cluster.namespace, labelSelector=f"{RUN}={run.id}")
     except TriremeError as error:
         runs.retry(connection, run)
-        return f"{NOT_AGAIN}: {first_line(error)}"
+        return f"{NOT_AGAIN}: {first_line(error)}" if has_hooks else ""
     if not workflows:
         raise InputError(
             f"run {run.name}: cannot be resumed: its Workflow is gone from namespace "
@@ -45,6 +46,8 @@ def retry(connection: Connection, connect: Callable[[], Cluster], run: Run) -> s
     workflow = workflows[0]
     workspaces.check(cluster, workflow, run.name)
     runs.retry(connection, run)
+    if not has_hooks:
+        return ""
     if not workflow["status"].get("nodes"):  # Argo keeps those of a large workflow elsewhere
         return f"{NOT_AGAIN}: the Workflow is too large to be changed"
     try:

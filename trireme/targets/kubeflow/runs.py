@@ -1,11 +1,13 @@
 """Runs on Kubeflow Pipelines: start, find, list, cancel and try them again."""
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from trireme.errors import InputError
 from trireme.graph.model import StepPath
-from trireme.graph.reading import paths_of
+from trireme.graph.reading import AFTER_FAILURE, paths_of
 from trireme.kubernetes.errors import Invalid, NotFound
 from trireme.targets.base import ENDED, NoSuchRun
 from trireme.targets.kubeflow import experiments, reading
@@ -40,15 +42,20 @@ def start(
     return reading.run(connection, created)
 
 
-def recording_note(run: Run) -> str:
-    """Says who records a new run in MLflow, where that is not Kubeflow Pipelines' plugin."""
+def recording_note(run: Run, has_secret: Callable[[], bool]) -> str:
+    """Says why a new run may not be recorded in MLflow; empty where nothing is known of that.
+
+    Args:
+        has_secret: Tells whether its namespace is known to have the Secret that runs are recorded
+            by where Kubeflow Pipelines' plugin is off.
+    """
     plugin = (run.source.plugins_output or {}).get("mlflow")
-    if plugin is None:
+    if plugin is None and not has_secret():
         return (
             "Kubeflow's MLflow plugin is off: the run is recorded if its namespace has a Secret "
             f"{SECRET} with MLFLOW_TRACKING_URI, and otherwise not"
         )
-    if plugin.state == "PLUGIN_FAILED":
+    if plugin and plugin.state == "PLUGIN_FAILED":
         return f"Kubeflow's MLflow plugin does not record the run: {plugin.state_message}"
     return ""
 
@@ -112,6 +119,16 @@ def retry(connection: Connection, run: Run) -> None:
 
 def step_paths_of(connection: Connection, run: Run) -> dict[str, StepPath]:
     """Returns the paths to all steps that a run may have, by the steps' names, in order."""
+    return paths_of(_spec_of(connection, run))
+
+
+def has_hooks(connection: Connection, run: Run) -> bool:
+    """Tells whether a run has tasks that are hooks of others, as exit handlers are."""
+    return AFTER_FAILURE in json.dumps(_spec_of(connection, run))
+
+
+def _spec_of(connection: Connection, run: Run) -> dict[str, Any]:
+    """Returns kfp's ``PipelineSpec`` of a run as JSON."""
     spec = run.source.pipeline_spec
     reference = run.source.pipeline_version_reference
     if spec is None and reference is not None:
@@ -121,8 +138,8 @@ def step_paths_of(connection: Connection, run: Run) -> dict[str, StepPath]:
             pipeline_version_id=reference.pipeline_version_id,
         ).pipeline_spec
     spec = spec or {}
-    spec = spec.get("pipeline_spec", spec)
-    return paths_of(spec)
+    found: dict[str, Any] = spec.get("pipeline_spec", spec)
+    return found
 
 
 def _change(connection: Connection, run: Run, verb: str, is_done: Any) -> None:

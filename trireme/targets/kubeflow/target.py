@@ -12,7 +12,7 @@ from trireme.code import bundle
 from trireme.errors import TriremeError
 from trireme.graph.model import StepPath
 from trireme.kubernetes.connection import PATIENCE, PATIENCE_OF_A_PERSON, Cluster
-from trireme.kubernetes.resources import WORKFLOWS
+from trireme.kubernetes.resources import SECRETS, WORKFLOWS
 from trireme.last_words import LastWords
 from trireme.manifests.references import Needed
 from trireme.pipeline.pipeline import Pipeline
@@ -112,7 +112,14 @@ class Kubeflow(Remote[Run]):
         if pipeline.bundle:
             bundle.keep(pipeline.bundle, partial(self._cluster_of_runs, PATIENCE_OF_A_PERSON))
         run = runs.start(self.connection, version, name, experiment, arguments)
-        return run, runs.recording_note(run)
+        return run, runs.recording_note(run, self._has_secret)
+
+    def _has_secret(self) -> bool:
+        """Tells whether this user sees that the Secret is there which leads to MLflow."""
+        with suppress(TriremeError):
+            cluster = self._cluster_of_runs(PATIENCE_FOR_RESULTS)
+            return bool(cluster.get(SECRETS, SECRET, cluster.namespace))
+        return False
 
     def latest(self) -> list[Run]:
         return runs.latest(self.connection)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trireme.files.home import TRACKER
+from trireme.graph.model import FRAME
 from trireme.images import PYTORCH
 from trireme.process.processes import Used, reap
 from trireme.runner.local.supervised import supervised
@@ -16,9 +17,6 @@ from trireme.targets.local.warm import Forked, Warm, is_for
 GRACE = 40.0  # seconds a step gets to end when the run is stopped, its replicas included
 
 Process = subprocess.Popen[bytes] | Forked
-
-_OURS = "from trireme.tracked_step import step"
-"""What is in a step of ours, which loads MLflow only if it has to, and asks for its run itself."""
 
 _LOADED = (
     *("kfp.dsl.executor", "kfp.dsl.kfp_config", "argparse"),  # for kfp.dsl.executor_main
@@ -40,8 +38,11 @@ _PARAMETER = re.compile(r"inputs\.parameters\['([^']+)'\]")
 
 
 def is_ours(command: Sequence[str]) -> bool:
-    """Tells whether a step is Trireme's."""
-    return any(_OURS in part for part in command)
+    """Tells whether a step is in Trireme's frame.
+
+    It loads MLflow only if it has to, and asks for its run itself.
+    """
+    return any(FRAME in part for part in command)
 
 
 def modules_of(

@@ -28,12 +28,25 @@ def test_every_image_is_replaced_and_nothing_else(trireme, images, tmp_path):
         assert notes == ([] if options else ["note: without a digest"])
     for file in (tmp_path / "as-is").iterdir():
         made = list(yaml.safe_load_all((tmp_path / "pinned" / file.name).read_text()))
+        (given,) = pulled(made)  # of which the other says nothing
+        assert given == {name: PINS[name] for name in OF_REPLICAS}
         assert made == with_pins(list(yaml.safe_load_all(file.read_text())))
         assert not any(name in text for text in texts(made) for name in PINS)
 
 
+def pulled(value):
+    """Takes out of a document what training steps pull for which name."""
+    if isinstance(value, dict):
+        given = value.get("parameters", {}).get("images", {}).get("runtimeValue", {})
+        if given.get("constant", {}).keys() >= set(OF_REPLICAS):
+            del value["parameters"]["images"]
+            return [given["constant"]]
+        return [one for inner in value.values() for one in pulled(inner)]
+    return [one for inner in value for one in pulled(inner)] if isinstance(value, list) else []
+
+
 def with_pins(value):
-    if isinstance(value, dict):  # also one that says what is pulled for which name
+    if isinstance(value, dict):
         return {key: with_pins(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [with_pins(inner) for inner in value]

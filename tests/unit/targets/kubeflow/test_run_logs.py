@@ -18,8 +18,10 @@ import yaml
 
 from trireme import last_words
 from trireme.errors import InputError
+from trireme.graph.flattening import flattened
 from trireme.graph.model import PathTask
 from trireme.job import names
+from trireme.pipeline import catalog
 from trireme.targets import pod_logs, registry
 from trireme.targets.kubeflow import logs
 
@@ -476,16 +478,21 @@ def test_steps_that_kubeflow_does_not_see_are_in_the_packed_workflow(trireme, po
     assert [row[:2] for row in steps()] == [["train", "running"]]
 
 
-def test_run_says_why_a_step_has_failed_and_what_the_last_step_has_left(
-    trireme, kubeflow, pods, run, monkeypatch
+@pytest.mark.parametrize("has_exit_handler", [True, False])
+def test_run_says_why_a_step_has_failed_and_what_the_step_that_ended_it_has_left(
+    trireme, kubeflow, pods, run, monkeypatch, has_exit_handler
 ):
     why, page = "replica master-0 exited with status 1", "http://mlflow:5000/#/experiments/1/runs/a"
     facts = {"Verdict": "no model", "MLflow": page}
-    left = {"train": why, "onExit.finish": last_words.written("", facts, "no loss\n  any more")}
+    lines = "no loss\n  any more"
+    left = {"train": last_words.written(why, facts, lines)}
+    if has_exit_handler:
+        left = {"train": why, "onExit.finish": last_words.written("", facts, lines)}
     for name, text in left.items():
         pods.pods.append(a_pod(run, f"flow.root.{name}.executor", 1))
         pods.pods[-1]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = text
-    kubeflow.states = [("FAILED", {"train": "FAILED", "finish": "SUCCEEDED"})]
+    finish = {"finish": "SUCCEEDED"} if has_exit_handler else {}
+    kubeflow.states = [("FAILED", {"train": "FAILED"} | finish)]
 
     def its_pods():
         for pod in pods.pods:
@@ -519,6 +526,9 @@ def failed(pods, kubeflow, run):
     (backend/src/common/util/execution_spec.go, GenerateRetryExecution).
     """
     run["state"] = "FAILED"
+    # As Trireme uploaded it when it left the exit handler in.
+    for version in kubeflow.versions.values():
+        version["pipeline_spec"] = catalog.load("pytorch-training").graph.document
     names = {
         "a": "flow.root.steps",
         "b": "flow.root.steps.train",
@@ -548,6 +558,20 @@ def test_the_last_step_of_a_run_that_is_tried_again_runs_again(trireme, pods, fa
     )
     assert patched.endswith("/workflows/flow")
     assert body["status"]["nodes"] == {"a": {"children": ["b"]}, "c": None, "d": None}
+
+
+@pytest.mark.parametrize("cluster", [True, False])
+def test_a_run_without_an_exit_handler_is_tried_again_as_it_is(
+    trireme, pods, kubeflow, failed, monkeypatch, cluster
+):
+    for version in kubeflow.versions.values():
+        made = flattened(catalog.load("pytorch-training").graph)
+        version["pipeline_spec"] = made.graph.document
+    if not cluster:
+        monkeypatch.delenv("KUBECONFIG")
+    status, output, errors = trireme("resume", failed["run_id"], *THERE)
+    assert (status, output, errors) == (0, f"{failed['display_name']} is being resumed\n", "")
+    assert (failed["state"], pods.asked) == ("PENDING", [])
 
 
 @pytest.mark.parametrize("gone", ["claims", "workflows"])

@@ -117,6 +117,12 @@ def test_a_run_that_the_plugin_does_not_record_is_told_of(trireme, kubeflow, mlf
     assert said in output
 
 
+def test_where_the_secret_is_there_nothing_is_said_of_a_plugin_that_is_off():
+    run = SimpleNamespace(source=SimpleNamespace(plugins_output=None))
+    assert runs.recording_note(run, lambda: True) == ""
+    assert "plugin is off" in runs.recording_note(run, lambda: False)
+
+
 def test_what_is_run_is_the_version_that_was_uploaded(trireme, kubeflow):
     kubeflow.states = GOOD
     trireme("upload", "pytorch-training")

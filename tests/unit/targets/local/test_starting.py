@@ -11,7 +11,8 @@ import pytest
 
 from trireme import images
 from trireme.files.home import TRACKER
-from trireme.targets.local.starting import _OURS, _WITH_TORCH, Starter, modules_of, wait_for
+from trireme.graph.model import FRAME
+from trireme.targets.local.starting import _WITH_TORCH, Starter, modules_of, wait_for
 from trireme.targets.local.warm import EXECUTOR, Forked
 
 COMPUTED = "{{$.inputs.parameters['plan-image']}}"
@@ -19,7 +20,7 @@ COMPUTED = "{{$.inputs.parameters['plan-image']}}"
 
 def command(function, *before, lines="pass"):
     """Returns kfp's command for a step of ours, which says what it was given of the first one."""
-    source = f"def {function}():\n    {lines}  # {_OURS}\n"
+    source = f"def {function}():\n    {lines}  # {FRAME}\n"
     words = [*before, "sh", "-ec", f'echo "$0" | {sys.executable} -; echo {EXECUTOR}', source]
     given = '{"inputs": {}, "outputs": {"outputFile": "/nowhere/out.json"}}'
     return [*words, "--executor_input", given, "--function_to_execute", function]
@@ -54,7 +55,7 @@ def test_torch_is_loaded_where_steps_need_it(function, image, given, has_torch):
     ("words", "variables"),
     [
         (command("evaluate", "sh", "-c", "pip install x"), {}),
-        ([word.replace(_OURS, "") for word in command("evaluate")], {}),
+        ([word.replace(FRAME, "") for word in command("evaluate")], {}),
         (command("evaluate"), {"OMP_NUM_THREADS": "1"}),  # which libraries read when loaded
     ],
 )
