@@ -19,6 +19,7 @@ from trireme.report import curves
 from trireme.report.picture import Curve, Picture, StepPicture
 from trireme.step_names import TRIAL, without_index
 from trireme.text.units import in_words as bytes_in_words
+from trireme.text.units import lasting
 
 ROWS = 128  # replicas that the time line shows
 LEAST = 0.002  # of the time line that a wait has to be to be shown
@@ -141,7 +142,7 @@ def render(picture: Picture, *, is_framed: bool = False) -> str:
         cost=_cost_of(picture, picture.metrics),
         cost_of=lambda step: _cost_of(picture, step.metrics),
         bytes=bytes_in_words,
-        clock=clock,
+        lasting=lasting,
         said=_said,
         moment=moment,
     )
@@ -152,20 +153,6 @@ def moment(at: float | None) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC" if at else ""
 
 
-def clock(seconds: float) -> str:
-    """Returns how long something took, as in ``1 h 02 min``."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours:02} h"
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-
-
 def _about(picture: Picture) -> dict[str, str]:
     tags = picture.tags
     training = next(
@@ -174,7 +161,7 @@ def _about(picture: Picture) -> dict[str, str]:
     found = {
         "Pipeline": tags.get("pipeline", ""),
         "Started": moment(picture.began),
-        "Runs for" if picture.is_under_way else "Took": clock(_length(picture)),
+        "Runs for" if picture.is_under_way else "Took": lasting(_length(picture)),
         "Program": _program(training),
         "Code": " at ".join(filter(None, map(tags.get, ("git.url", "git.commit")))),
         "Data": ", ".join(filter(None, map(tags.get, ("dataset.uri", "dataset.fingerprint")))),
@@ -239,7 +226,7 @@ def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
     kind = ("failed" if step.has_failed else "step") + (" whole" if step.replicas else "")
     ended = picture.until if step.ended is None else step.ended
-    took = clock(ended - step.began)
+    took = lasting(ended - step.began)
     bar = _bar(picture, step.began, ended, kind, f"{step.name}: {step.state}, {took}")
     return Row(step.name, [bar], took, has_failed=step.has_failed)
 
@@ -253,7 +240,7 @@ def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
         if span.state in (QUEUED, STARTING) and ended - span.began < LEAST * _length(picture):
             continue
         kind = f"{span.state} ended-badly" if span.failed else span.state
-        lasted = clock(ended - span.began)
+        lasted = lasting(ended - span.began)
         title = f"{name}: {_WORDS[span.state]}, {lasted}"
         title += f"; {span.failed}" if span.failed else ""
         bars.append(_bar(picture, span.began, ended, kind, title))
@@ -293,7 +280,7 @@ def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:
     count = int(length / every) + 1
     # None where it would stand beyond the right end.
     return [
-        (100 * number * every / length, clock(number * every).replace(".0 s", " s"))
+        (100 * number * every / length, lasting(number * every).replace(".0 s", " s"))
         for number in range(count)
         if number * every / length < 0.95
     ]
@@ -310,7 +297,7 @@ def _legend(rows: Sequence[Row]) -> list[str]:
 def _seconds_of(step: StepPicture, picture: Picture) -> str:
     if step.began is None:
         return ""
-    return clock((picture.until if step.ended is None else step.ended) - step.began)
+    return lasting((picture.until if step.ended is None else step.ended) - step.began)
 
 
 def _used(picture: Picture) -> Iterator[Used]:
