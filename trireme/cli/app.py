@@ -45,6 +45,7 @@ class _Commands(LazyGroup):
         "logs": Lazy("runs:logs", "Show what a run's steps print, each line with its step."),
         "report": Lazy("report:report", "Write a picture of a run: a page of HTML."),
         "compare": Lazy("compare:compare", "Show what differs between runs, and their curves."),
+        "goodput": Lazy("goodput:goodput", "Show what the time of trainings went to, by cause."),
         "cancel": Lazy("runs:cancel", "Stop a run and keep its files."),
         "resume": Lazy("runs:resume", "Resume a run from the steps that are not done."),
         "retry": Lazy("runs:resume", "The name of resume in 0.1.", is_hidden=True),

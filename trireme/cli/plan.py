@@ -100,6 +100,7 @@ def plan(
         volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
         facts = ({"Code": str(chosen.bundle)} if chosen.bundle else {}) | volume
         facts |= planned.facts | {"Rights": f"the run's service account needs: {rights}"}
+    facts |= _saving(target, chosen.name, planned.total.count)
     if cluster is not None:
         also.append(target.check(chosen, cluster))
         if probe:
@@ -152,6 +153,15 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
             return planning.read_prices(cluster), True
     known = prices.read()
     return known, known is not None
+
+
+def _saving(target: "Target", pipeline: str, replicas: int) -> dict[str, str]:
+    """Returns how often to save, if earlier runs of a pipeline tell that."""
+    from trireme.observers.goodput import interval
+
+    before = target.goodput_before(pipeline)
+    saving = before and interval.how_often(before, replicas)
+    return {"Saving": f"{saving._replace(now=None)}, by earlier runs"} if saving else {}
 
 
 def _answer(planned: "Plan") -> RunPlan:
@@ -241,7 +251,7 @@ def _draw_here(plan: RunPlan) -> None:
     typer.echo(f"{plan.pipeline} on {plan.place}\n")
     if plan.job:
         _draw_pods(plan)
-        _facts(_cost_in_words(plan))
+        _facts(_cost_in_words(plan) | plan.facts)
     else:
         table(["STEP", "IMAGE"], [[step.name, step.image] for step in plan.steps])
 

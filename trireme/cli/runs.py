@@ -84,7 +84,8 @@ def _draw(shown: "RunStatus") -> None:
         for step in shown.steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    console.facts(shown.outcome)
+    now = {"Goodput": shown.goodput.words} if shown.goodput else {}
+    console.facts(shown.outcome | now)
     for line in shown.last_lines:
         console.print(line)
     console.facts(shown.next)

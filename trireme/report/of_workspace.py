@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trireme.errors import TriremeError
-from trireme.observers import timeline
+from trireme.observers import goodput, timeline
 from trireme.observers.advice import TAG as ADVICE
+from trireme.observers.goodput import ledger, observer
 from trireme.observers.preflight import report as preflight
 from trireme.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.text import yaml_text
@@ -58,6 +59,8 @@ def describe_training(found: StepPicture, folder: Path, job: Path | None = None)
         job: Its manifest, where that is not beside them.
     """
     found.replicas = timeline.read(folder / timeline.NAME)
+    if of := observer.read(folder / goodput.NAME):
+        found.metrics |= ledger.metrics(of)
     found.requested = requested_by(manifest(job or folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)
 

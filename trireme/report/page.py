@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from trireme.cost.table import in_words
 from trireme.kubernetes.amounts import Amounts, is_gpu
+from trireme.observers.goodput import ledger
 from trireme.observers.preflight import report as preflight
 from trireme.observers.timeline import QUEUED, STARTING, STATES, Life, by_number
 from trireme.pages import template
@@ -77,6 +78,16 @@ class Used(NamedTuple):
     shares: dict[str, float]
 
 
+class SpentTime(NamedTuple):
+    """What the time of a training went to: its bars, and a row for each cause."""
+
+    step: str
+    words: str
+    bars: list[Bar]
+    headings: list[str]
+    rows: list[tuple[str, list[str]]]
+
+
 class Preflight(NamedTuple):
     """What the replicas of a step have found before they trained; ``rows`` are of some of them."""
 
@@ -129,7 +140,7 @@ def render(picture: Picture, *, is_framed: bool = False) -> str:
         tick=100 * every / _length(picture),
         ticks=_tick_labels(picture, every),
         legend=_legend(rows),
-        words=_WORDS,
+        words=_WORDS | ledger.CAUSES,
         steps=list(picture.steps.values()),
         seconds=_seconds_of,
         has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
@@ -138,6 +149,7 @@ def render(picture: Picture, *, is_framed: bool = False) -> str:
         advice=[
             (step, line) for step in picture.steps.values() for line in step.advice.splitlines()
         ],
+        ledgers=list(_ledgers(picture)),
         curves=_charts(picture),
         cost=_cost_of(picture, picture.metrics),
         cost_of=lambda step: _cost_of(picture, step.metrics),
@@ -333,6 +345,29 @@ def _used_by(step: str, role: str, lives: dict[str, Life], asked: Amounts) -> Us
         shares["memory"] = max(memory.values()) / most
     restarts = sum(life.restarts for life in lives.values())
     return Used(step, role, len(lives), restarts, wanted, used, shares)
+
+
+def _ledgers(picture: Picture) -> Iterator[SpentTime]:
+    """Yields what the time of each training went to."""
+    for step in picture.steps.values():
+        of = ledger.from_metrics(step.metrics, picture.tags.get("currency", ""))
+        if of is None or not of.whole:
+            continue
+        left, bars, rows = 0.0, [], []
+        for cause, seconds in of.seconds.items():
+            width = 100 * seconds / of.whole
+            words = ledger.CAUSES[cause]
+            bars.append(Bar(left, width, cause, f"{words}: {lasting(seconds)}, {width:.1f} %"))
+            left += width
+            cells = [lasting(seconds), f"{width:.1f} %"]
+            if of.gpu_seconds:
+                cells.append(f"{of.gpu_seconds.get(cause, 0.0) / 3600:.2f}")
+            if of.cost:
+                cells.append(in_words(of.cost.get(cause, 0.0), of.currency))
+            rows.append((cause, cells))
+        headings = ["time", "share", *(["GPU hours"] if of.gpu_seconds else [])]
+        headings += ["cost"] if of.cost else []
+        yield SpentTime(step.name, ledger.sentence(of), bars, headings, rows)
 
 
 def _preflight(step: StepPicture) -> Preflight:

@@ -24,6 +24,8 @@ from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.curves import Curves
 from trireme.observers.dataset import Unchanged
+from trireme.observers.goodput.ledger import Ledger, from_metrics
+from trireme.observers.goodput.ledger import metrics as as_metrics
 from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
@@ -112,6 +114,7 @@ def train(
         not_kept = _keep(Path(job.model_dir), model)
         has_time = True
     finally:
+        _record_goodput_of_all()
         if is_whole_run and curves.last:
             last_of = {f"{journal.OF_TRAINING}{name}": value for name, value in curves.last.items()}
             journal.log_total(last_of)
@@ -226,6 +229,21 @@ def _record_findings(found: Findings) -> None:
         journal.log_tags(dict(found.tags))
     for sentence in found.words:
         say(sentence, sys.stdout)
+
+
+def _record_goodput_of_all() -> None:
+    """Records what the time of all trainings of the run went to, as far as they have ended."""
+    workspace = journal.workspace()
+    if workspace is None:
+        return
+    found = []
+    for step in journal.steps(workspace):
+        known: dict[str, float] = {}
+        for record in journal.read(workspace, step):
+            known |= record.get("metrics", {})
+        found += filter(None, [from_metrics(known)])
+    if found:
+        journal.log_total(as_metrics(sum(found, Ledger())))
 
 
 def _record_scalars(files: Mapping[Path, Path], known: Collection[str]) -> None:

@@ -249,6 +249,11 @@ def log_total(metrics: dict[str, float]) -> None:
     _append({"total": _kept(values.numbers, metrics, "log_total")})
 
 
+def workspace() -> Path | None:
+    """Returns the workspace of the run whose step runs in this process; None outside of one."""
+    return Path(_journal.name).parents[2] if _journal is not None else None
+
+
 def log_artifact(path: Path, folder: str = "") -> None:
     """Records a file or folder to be kept with the run; it must stay in place until that ends."""
     _append({"artifact": str(path), "folder": folder})

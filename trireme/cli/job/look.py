@@ -80,6 +80,8 @@ def _draw(shown: "JobStatus") -> None:
         typer.echo(plain(shown.reason))
     if shown.progress:
         typer.echo(f"progress: {shown.progress.words}")
+    if shown.goodput:
+        typer.echo(f"goodput: {shown.goodput.words}")
     if is_here:
         typer.echo(f"replicas: {', '.join(each.name for each in shown.replicas) or 'none yet'}")
         typer.echo(shown.directory)

@@ -16,6 +16,7 @@ from trireme.frameworks import least_replicas
 from trireme.kubernetes.amounts import is_gpu, requests
 from trireme.manifests.roles import roles
 from trireme.observers.base import Job, Observer
+from trireme.observers.goodput import NAME
 from trireme.observers.goodput.ledger import Checkpoint, Facts, Ledger, Mark, ledger, metrics
 from trireme.observers.goodput.saving import Watch
 from trireme.observers.goodput.stops import stop
@@ -141,6 +142,7 @@ class Goodput(Observer):
             max(until, asked),
             spans,
             self._leader,
+            pulls={name: life.pulls for name, life in lives.items()},
             marks=[*state.marks],
             checkpoints=None if self._directory is None else state.checkpoints,
             hangs=[*state.hangs, *self._hangs.spans],
@@ -211,6 +213,12 @@ def read(file: Path) -> Ledger | None:
     """Returns the ledger in a file; None where there is none. A program can write to it."""
     state = _read(file)
     return state.before + state.now if state else None
+
+
+def read_all(workspace: Path) -> list[Ledger]:
+    """Returns the ledgers of all trainings of a run: of a sweep each trial's."""
+    places = [*workspace.glob(f"steps/*/{NAME}"), *workspace.glob(f"trials/*/steps/*/{NAME}")]
+    return [of for place in places if (of := read(place))]
 
 
 def _read(file: Path) -> _State | None:

@@ -80,12 +80,12 @@ class Watch(threading.Thread):
 
 
 def states(directory: Path) -> dict[str, tuple[int, int]]:
-    """Returns size and time, in ns, of the files that may be of checkpoints, by their paths."""
+    """Returns size and last change, in ns, of the files that may be of checkpoints, by their paths."""
     found: dict[str, tuple[int, int]] = {}
     for file in checkpoint_files.found(directory):
         if file.suffix in LOGS or file.name.startswith((".", events.BEGINNING)):
             continue
         with suppress(OSError):  # it is being replaced
             state = file.stat(follow_symlinks=False)
-            found[str(file)] = state.st_size, state.st_mtime_ns
+            found[str(file)] = state.st_size, state.st_ctime_ns  # also when it gets its name
     return found

@@ -73,5 +73,6 @@ def job_status(cluster: Cluster, name: str) -> JobStatus:
             Event(time=each["time"], reason=each["reason"], message=each["message"])
             for each in details.events
         ],
+        goodput=None,
         directory="",
     )

@@ -29,6 +29,8 @@ from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.dataset import Unchanged
+from trireme.observers.goodput import observer
+from trireme.observers.goodput.ledger import Ledger
 from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
@@ -93,6 +95,11 @@ class LocalJob:
     def progress(self) -> progress.Progress | None:
         """How far it is, or was at its end; None where that is not known."""
         return progress.read(self.directory / PROGRESS)
+
+    @property
+    def goodput(self) -> Ledger | None:
+        """What its time went to; None where that is not known."""
+        return observer.read(self.directory / "logs" / goodput.NAME)
 
 
 @contextmanager
