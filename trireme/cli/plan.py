@@ -73,6 +73,7 @@ def plan(
     from trireme import planning
     from trireme.compiling.loading import ready
     from trireme.kubernetes import access, credentials
+    from trireme.runner import reclaimed
 
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     there = target.cluster if has_cluster else None
@@ -100,6 +101,9 @@ def plan(
         volume = {"Workspace": f"a ReadWriteMany claim of {size} for each run"} if size else {}
         facts = ({"Code": str(chosen.bundle)} if chosen.bundle else {}) | volume
         facts |= planned.facts | {"Rights": f"the run's service account needs: {rights}"}
+    if planned.job:
+        where = (str(given.get(f"code_{each}", "")) for each in ("url", "directory"))
+        warnings += [f"note: {note}" for note in [reclaimed.note(planned.job, *where)] if note]
     facts |= _saving(target, chosen.name, planned.total.count)
     if cluster is not None:
         also.append(target.check(chosen, cluster))

@@ -239,6 +239,7 @@ def test_the_variables_of_a_replica():
         "DATA_DIR": "/workspace/data",
         "CHECKPOINT_DIR": "/workspace/checkpoints",
         "MODEL_DIR": "/workspace/model",
+        "PL_TRAINER_DEFAULT_ROOT_DIR": "/workspace/checkpoints",
         "TENSORBOARD_LOGGING_DIR": "/workspace/checkpoints/tensorboard",
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",

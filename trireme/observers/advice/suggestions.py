@@ -178,7 +178,7 @@ def find_out(measured: Measured) -> Suggestion | None:
 
 def save_as_often(measured: Measured) -> Suggestion | None:
     """It saves much more often, or more seldom, than loses the least time."""
-    saving = measured.ledger and interval.how_often(measured.ledger)
+    saving = interval.how_often(measured.ledger) if measured.ledger else None
     if not saving or saving.now is None or saving.lost_now is None:
         return None
     if saving.lost_now - saving.lost < LOST:

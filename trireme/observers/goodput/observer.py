@@ -41,6 +41,7 @@ class _State:
         reached: How far these were, by unit.
         key: What tells the present job from others; empty for none.
         now: Its ledger.
+        followed: Since when its lines are read.
     """
 
     before: Ledger = field(default_factory=Ledger)
@@ -51,7 +52,7 @@ class _State:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     hangs: list[tuple[float, float]] = field(default_factory=list)
     preflights: list[float] = field(default_factory=list)
-    followed: float = field(default_factory=time.time)
+    followed: float = 0.0
 
     def next(self, key: str) -> "_State":
         """Returns the state when another job comes, which goes on where this one was."""
@@ -60,7 +61,7 @@ class _State:
         reached = dict(self.reached)
         for mark in self.marks:
             reached[mark.unit] = max(mark.done, reached.get(mark.unit, 0.0))
-        return _State(self.before + self.now, reached, key)
+        return _State(self.before + self.now, reached, key, followed=time.time())
 
 
 class Goodput(Observer):
@@ -86,7 +87,7 @@ class Goodput(Observer):
         """
         self._file, self._leader, self._hangs = file, leader, hangs
         self._preflight, self._directory = preflight, checkpoints
-        self._state = _State()
+        self._state = _State(followed=time.time())
         self._prepared = time.time()
         self._starts: list[float] = []  # of the leader
         self._recent: list[Mark] = []

@@ -80,7 +80,7 @@ class Watch(threading.Thread):
 
 
 def states(directory: Path) -> dict[str, tuple[int, int]]:
-    """Returns size and last change, in ns, of the files that may be of checkpoints, by their paths."""
+    """Returns size and last change, in ns, of files that may be of checkpoints, by their paths."""
     found: dict[str, tuple[int, int]] = {}
     for file in checkpoint_files.found(directory):
         if file.suffix in LOGS or file.name.startswith((".", events.BEGINNING)):
