@@ -9,7 +9,7 @@ from typing import Any
 from trireme.errors import TriremeError
 from trireme.observers import goodput, timeline
 from trireme.observers.advice import TAG as ADVICE
-from trireme.observers.goodput import ledger, observer
+from trireme.observers.goodput import kept, ledger
 from trireme.observers.preflight import report as preflight
 from trireme.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.text import yaml_text
@@ -59,7 +59,7 @@ def describe_training(found: StepPicture, folder: Path, job: Path | None = None)
         job: Its manifest, where that is not beside them.
     """
     found.replicas = timeline.read(folder / timeline.NAME)
-    if of := observer.read(folder / goodput.NAME):
+    if of := kept.read(folder / goodput.NAME):
         found.metrics |= ledger.metrics(of)
     found.requested = requested_by(manifest(job or folder / JOB))
     found.preflight = preflight.read(folder / preflight.NAME)

@@ -236,7 +236,7 @@ def _record_goodput_of_all() -> None:
     workspace = journal.workspace()
     if workspace is None:
         return
-    found = []
+    found: list[Ledger] = []
     for step in journal.steps(workspace):
         known: dict[str, float] = {}
         for record in journal.read(workspace, step):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trireme.observers.goodput import ledger
 from trireme.observers.goodput.ledger import Ledger
+from trireme.tracking import store
 from trireme.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.tracking.client import PARENT, client
 
@@ -31,6 +32,7 @@ def kept(since: float, pipeline: str = "") -> Iterator[KeptLedger]:
         since: When they began at the earliest, in seconds since the epoch.
         pipeline: The only one whose runs are meant; empty for all.
     """
+    store.use()
     query = f"attributes.start_time >= {int(since * 1000)}"
     found = client.every_run(client.experiment_ids(), query)
     for run in sorted(found, key=lambda each: -each.info.start_time):

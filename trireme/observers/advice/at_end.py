@@ -15,7 +15,7 @@ from trireme.observers.advice import TAG
 from trireme.observers.advice.measured import Asked, Measured, Use
 from trireme.observers.advice.suggestions import suggestions
 from trireme.observers.base import Observer
-from trireme.observers.goodput import observer
+from trireme.observers.goodput import kept
 
 Idle = Callable[[], tuple[float, float]]
 
@@ -39,7 +39,7 @@ class Advice(Observer):
 
     def end(self, failure: BaseException | None) -> None:
         """Finds out what to change."""
-        about = replace(self._about, ledger=observer.read(self._logs / goodput.NAME))
+        about = replace(self._about, ledger=kept.read(self._logs / goodput.NAME))
         if isinstance(failure, JobFailed) and not isinstance(failure, Cancelled):
             measured = replace(about, failure=f"{failure}\n{failure.detail}")
         elif failure is None:

@@ -5,7 +5,7 @@ told is ``unknown``, and nothing is guessed.
 """
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -222,7 +222,7 @@ def ledger(facts: Facts) -> Ledger:
         parts += found
     for began, ended in facts.hangs:
         parts = [*_painted(parts, HANG, began, facts.until if ended is None else ended)]
-    seconds = Counter[str]()
+    seconds = dict.fromkeys(CAUSES, 0.0)
     for part in parts:
         seconds[part.cause] += part.ended - part.began
     ran = sum(attempt.ended - attempt.began for attempt in attempts)
@@ -273,7 +273,7 @@ def _states(facts: Facts) -> list[_Part]:
     A job waits for its last replica: while one is queued, so is the job.
     """
     changes: list[tuple[float, str, int]] = []
-    leader_over = float("inf")
+    leader_over, failed = float("inf"), list[float]()
     for name, spans in facts.replicas.items():
         for span in spans:
             ended = facts.until if span.ended is None else span.ended
@@ -281,11 +281,15 @@ def _states(facts: Facts) -> list[_Part]:
         if spans and spans[-1].ended is not None:
             changes.append((spans[-1].ended, "over", 1))
             leader_over = spans[-1].ended if name == facts.leader else leader_over
+            failed += [spans[-1].ended] if spans[-1].failed else []
     for pulls in facts.pulls.values():
         for began, ended in pulls:
             changes += [(began, IMAGE, 1), (ended, IMAGE, -1)]
-    if facts.asked < leader_over < facts.until:
-        changes.append((leader_over, IDLE, 1))
+    # Where nothing is done any more after a replica has failed for good, the rest is ending.
+    last = max((mark.at for mark in facts.marks), default=0.0)
+    over = min([leader_over, *(at for at in failed if last <= at)])
+    if facts.asked < over < facts.until:
+        changes.append((over, IDLE, 1))
     counts = Counter[str]()
     unseen = max(0, facts.expected - len(facts.replicas))
     found: list[_Part] = []
@@ -414,7 +418,7 @@ def _weighed(
     weights: Mapping[str, float],
 ) -> dict[str, float]:
     """Returns the time of parts, each with the weights of the replicas that are held then."""
-    changes = Counter[float]()
+    changes = defaultdict[float, float](float)
     for name, times in held.items():
         if weight := weights.get(name.rpartition("-")[0], 0.0):
             for began, ended in times:
@@ -422,7 +426,9 @@ def _weighed(
                 changes[ended] -= weight
     if not changes:
         return {}
-    moments, rates, sums = [], [], []
+    moments: list[float] = []
+    rates: list[float] = []
+    sums: list[float] = []
     rate = total = 0.0
     for at in sorted(changes):
         total += rate * (at - moments[-1]) if moments else 0.0
@@ -435,7 +441,7 @@ def _weighed(
         number = bisect_right(moments, at) - 1
         return sums[number] + rates[number] * (at - moments[number]) if number >= 0 else 0.0
 
-    weighed = Counter[str]()
+    weighed = dict.fromkeys(CAUSES, 0.0)
     for part in parts:
         weighed[part.cause] += until(part.ended) - until(part.began)
     return {cause: weighed[cause] for cause in CAUSES if weighed[cause] > 1e-9}
@@ -446,6 +452,7 @@ _NUMBERS = tuple(
     for each in fields(Ledger)
     if each.name not in ("seconds", "gpu_seconds", "cost", "currency")
 )
+_ALWAYS = tuple(name for name in _NUMBERS if name != "checkpoints")
 
 
 def metrics(of: Ledger) -> dict[str, float]:
@@ -470,18 +477,24 @@ def from_metrics(known: Mapping[str, float], currency: str = "") -> Ledger | Non
     def of(kind: str, unit: float) -> dict[str, float]:
         return {c: own[f"{kind}/{c}"] * unit for c in CAUSES if f"{kind}/{c}" in own}
 
-    if "ran" not in own:
+    if not own.keys() >= {*_ALWAYS}:
         return None
-    whole = {name: int(own[name]) for name in ("interruptions", "restarts", "stops", "gaps")}
+    cost = of("cost", 1)
     return Ledger(
         seconds=of("minutes", 60),
         gpu_seconds=of("gpu_hours", 3600),
-        cost=(cost := of("cost", 1)),
+        cost=cost,
         currency=currency if cost else "",
+        ran=own["ran"],
+        replica_seconds=own["replica_seconds"],
+        interruptions=int(own["interruptions"]),
+        restarts=int(own["restarts"]),
+        restarting=own["restarting"],
         checkpoints=int(own["checkpoints"]) if "checkpoints" in own else None,
-        **{name: own[name] for name in ("ran", "replica_seconds", "restarting", "between")},
+        stops=int(own["stops"]),
+        gaps=int(own["gaps"]),
+        between=own["between"],
         silent=own["silent"],
-        **whole,
     )
 
 

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,52 +16,20 @@ from trireme.frameworks import least_replicas
 from trireme.kubernetes.amounts import is_gpu, requests
 from trireme.manifests.roles import roles
 from trireme.observers.base import Job, Observer
-from trireme.observers.goodput import NAME
-from trireme.observers.goodput.ledger import Checkpoint, Facts, Ledger, Mark, ledger, metrics
+from trireme.observers.goodput import kept
+from trireme.observers.goodput.kept import State
+from trireme.observers.goodput.ledger import Facts, Mark, ledger, metrics
 from trireme.observers.goodput.saving import Watch
 from trireme.observers.goodput.stops import stop
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight.report import PreflightLines
-from trireme.observers.timeline import RUNNING, UNREADABLE
+from trireme.observers.timeline import RUNNING
 
 EVERY = 10.0  # seconds between two times that the file is written
 CLOSE = 0.5  # seconds between two marks that are kept
 KEPT = 1000  # marks of a job
 RECENT = 600  # marks by which a stop is measured
 WAITED = 300.0  # seconds after a checkpoint for the next mark, without which nothing tells its stop
-SIZE_LIMIT = 16 << 20  # bytes of a file that is read
-
-
-@dataclass
-class _State:
-    """What the file holds: a ledger, and what is needed to go on with it.
-
-    Attributes:
-        before: The ledger of the jobs before the present one.
-        reached: How far these were, by unit.
-        key: What tells the present job from others; empty for none.
-        now: Its ledger.
-        followed: Since when its lines are read.
-    """
-
-    before: Ledger = field(default_factory=Ledger)
-    reached: dict[str, float] = field(default_factory=dict)
-    key: str = ""
-    now: Ledger = field(default_factory=Ledger)
-    marks: list[Mark] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    hangs: list[tuple[float, float]] = field(default_factory=list)
-    preflights: list[float] = field(default_factory=list)
-    followed: float = 0.0
-
-    def next(self, key: str) -> "_State":
-        """Returns the state when another job comes, which goes on where this one was."""
-        if not self.key:
-            return replace(self, key=key)
-        reached = dict(self.reached)
-        for mark in self.marks:
-            reached[mark.unit] = max(mark.done, reached.get(mark.unit, 0.0))
-        return _State(self.before + self.now, reached, key, followed=time.time())
 
 
 class Goodput(Observer):
@@ -87,7 +55,7 @@ class Goodput(Observer):
         """
         self._file, self._leader, self._hangs = file, leader, hangs
         self._preflight, self._directory = preflight, checkpoints
-        self._state = _State(followed=time.time())
+        self._state = State(followed=time.time())
         self._prepared = time.time()
         self._starts: list[float] = []  # of the leader
         self._recent: list[Mark] = []
@@ -107,12 +75,12 @@ class Goodput(Observer):
         last = marks[-1] if marks else None
         if last and last.unit == unit and last.at > begun and done <= last.done:
             return
-        for kept in (marks, self._recent):
-            own = [each for each in kept[-2:] if each.at > begun and each.unit == unit]
+        for row in (marks, self._recent):
+            own = [each for each in row[-2:] if each.at > begun and each.unit == unit]
             if len(own) == 2 and own[1].at < own[0].at + CLOSE:
-                kept[-1] = mark  # the last before a stop is kept as it is
+                row[-1] = mark  # the last before a stop is kept as it is
             else:
-                kept.append(mark)
+                row.append(mark)
         del self._recent[:-RECENT]
         if len(marks) > KEPT:
             del marks[-2:0:-2]
@@ -170,7 +138,7 @@ class Goodput(Observer):
         state = self._state
         if key == state.key:
             return
-        if not state.key and (known := _read(self._file)):
+        if not state.key and (known := kept.load(self._file)):
             came = state.marks
             state = known if known.key == key else known.next(key)
             state.marks += came
@@ -208,67 +176,6 @@ class Goodput(Observer):
         with suppress(OSError):  # a full disk does not stop training
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(asdict(content)))
-
-
-def read(file: Path) -> Ledger | None:
-    """Returns the ledger in a file; None where there is none. A program can write to it."""
-    state = _read(file)
-    return state.before + state.now if state else None
-
-
-def read_all(workspace: Path) -> list[Ledger]:
-    """Returns the ledgers of all trainings of a run: of a sweep each trial's."""
-    places = [*workspace.glob(f"steps/*/{NAME}"), *workspace.glob(f"trials/*/steps/*/{NAME}")]
-    return [of for place in places if (of := read(place))]
-
-
-def _read(file: Path) -> _State | None:
-    try:
-        if file.stat().st_size > SIZE_LIMIT:
-            return None
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        return _State(
-            before=_ledger(kept["before"]),
-            reached={str(unit): _number(done) for unit, done in kept["reached"].items()},
-            key=str(kept["key"]),
-            now=_ledger(kept["now"]),
-            marks=[Mark(_number(at), str(unit), _number(done)) for at, unit, done in kept["marks"]],
-            checkpoints=[
-                Checkpoint(_number(at), _number(began), None if took is None else _number(took))
-                for at, began, took in kept["checkpoints"]
-            ],
-            hangs=[(_number(began), _number(ended)) for began, ended in kept["hangs"]],
-            preflights=[*map(_number, kept["preflights"])],
-            followed=_number(kept["followed"]),
-        )
-    except (OSError, *UNREADABLE):
-        return None
-
-
-def _ledger(kept: Mapping[str, Any]) -> Ledger:
-    tables = {name: {str(c): _number(n) for c, n in kept[name].items()} for name in _TABLES}
-    seen = kept["checkpoints"]
-    numbers = {name: _number(kept[name]) for name in _FLOATS} | {
-        name: int(kept[name]) for name in _WHOLE
-    }
-    return Ledger(
-        **tables,
-        **numbers,
-        currency=str(kept["currency"])[:12],
-        checkpoints=None if seen is None else int(seen),
-    )
-
-
-_TABLES = ("seconds", "gpu_seconds", "cost")
-_FLOATS = ("ran", "replica_seconds", "restarting", "between", "silent")
-_WHOLE = ("interruptions", "restarts", "stops", "gaps")
-
-
-def _number(value: Any) -> float:
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(value)
-    return number
 
 
 def _about(manifest: Mapping[str, Any]) -> dict[str, Any]:

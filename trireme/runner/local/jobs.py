@@ -29,7 +29,7 @@ from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.dataset import Unchanged
-from trireme.observers.goodput import observer
+from trireme.observers.goodput import kept
 from trireme.observers.goodput.ledger import Ledger
 from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
@@ -99,7 +99,7 @@ class LocalJob:
     @property
     def goodput(self) -> Ledger | None:
         """What its time went to; None where that is not known."""
-        return observer.read(self.directory / "logs" / goodput.NAME)
+        return kept.read(self.directory / "logs" / goodput.NAME)
 
 
 @contextmanager

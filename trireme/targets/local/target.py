@@ -87,8 +87,8 @@ class Local(Target[LocalRun]):
         return outcome.facts(run.workspace)
 
     def goodput(self, run: LocalRun) -> "Ledger | None":
+        from trireme.observers.goodput.kept import read_all
         from trireme.observers.goodput.ledger import Ledger
-        from trireme.observers.goodput.observer import read_all
 
         found = read_all(run.workspace)
         return sum(found, Ledger()) if found else None

@@ -7,8 +7,9 @@ import pytest
 
 from trireme.observers.base import Observers
 from trireme.observers.goodput import observer
+from trireme.observers.goodput.kept import read
 from trireme.observers.goodput.ledger import from_metrics
-from trireme.observers.goodput.observer import Goodput, read
+from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.timeline import RUNNING, Life, Span
 
@@ -56,7 +57,7 @@ class Job:
         return self
 
 
-def kept(file, **more):
+def keeping(file, **more):
     hangs = Hangs()
     return Goodput(file, "master-0", MANIFEST, hangs, **more), hangs
 
@@ -70,7 +71,7 @@ def train(goodput, clock, first, last):
 
 def test_a_run_that_was_killed_and_is_resumed_has_one_ledger(tmp_path, clock):
     file = tmp_path / "logs" / "goodput.json"
-    one, _ = kept(file)
+    one, _ = keeping(file)
     one.prepare({})
     job = Job(1000.0)
     one.tick(job)
@@ -79,7 +80,7 @@ def test_a_run_that_was_killed_and_is_resumed_has_one_ledger(tmp_path, clock):
     one.tick(job)  # and then kill -9
     assert read(file).seconds == pytest.approx({"first_step": 1, "training": 49})
     clock.at = 5000.0
-    two, _ = kept(file)
+    two, _ = keeping(file)
     found = []
     observers = Observers([two], found.append)
     two.prepare({})
@@ -98,13 +99,13 @@ def test_a_run_that_was_killed_and_is_resumed_has_one_ledger(tmp_path, clock):
 
 def test_a_job_that_is_found_again_is_one_job(tmp_path, clock):
     file = tmp_path / "goodput.json"
-    one, _ = kept(file)
+    one, _ = keeping(file)
     job = Job(1000.0, uid="a")
     one.tick(job)
     train(one, clock, 1, 50)
     one._next = 0.0
     one.tick(job)
-    two, _ = kept(file)
+    two, _ = keeping(file)
     clock.at += 1
     two.tick(job)
     two.count("step", 50)  # the last line comes again
@@ -116,7 +117,7 @@ def test_a_job_that_is_found_again_is_one_job(tmp_path, clock):
 
 def test_a_job_that_is_made_anew_in_the_same_process_goes_on_from_the_last(tmp_path, clock):
     file = tmp_path / "goodput.json"
-    one, _ = kept(file)
+    one, _ = keeping(file)
     job = Job(1000.0, uid="a")
     one.tick(job)
     train(one, clock, 1, 50)
@@ -134,7 +135,7 @@ def test_a_job_that_is_made_anew_in_the_same_process_goes_on_from_the_last(tmp_p
 
 def test_a_hang_is_known_from_who_finds_it(tmp_path, clock):
     file = tmp_path / "goodput.json"
-    one, hangs = kept(file)
+    one, hangs = keeping(file)
     job = Job(1000.0)
     one.tick(job)
     train(one, clock, 1, 50)
@@ -146,7 +147,7 @@ def test_a_hang_is_known_from_who_finds_it(tmp_path, clock):
 
 def test_many_steps_take_little_room(tmp_path, clock):
     file = tmp_path / "goodput.json"
-    one, _ = kept(file)
+    one, _ = keeping(file)
     job = Job(1000.0)
     one.tick(job)
     train(one, clock, 1, 20_000)
@@ -162,7 +163,7 @@ def test_what_is_no_ledger_is_none(tmp_path, text, clock):
     file = tmp_path / "goodput.json"
     file.write_text(text)
     assert read(file) is None
-    one, _ = kept(file)
+    one, _ = keeping(file)
     one.tick(Job(1000.0).end(1010.0))
     assert read(file).seconds == {"training": 10}
     assert json.loads(file.read_text())["now"]["silent"] == 10

@@ -166,6 +166,14 @@ def test_a_replica_that_has_finished_early_is_not_waited_for():
     assert found(replicas, 60).seconds == {"training": 60}
 
 
+def test_when_a_replica_has_failed_for_good_the_others_are_ending():
+    replicas = {"master-0": [(RUNNING, 0, 63)], "worker-0": [(RUNNING, 0, 60, "killed")]}
+    of = found(replicas, 63, marks=steps(1, 59, 1))
+    assert of.seconds == {"first_step": 1, "training": 59, "idle": 3}
+    goes_on = found(replicas, 63, marks=steps(1, 62, 1))
+    assert goes_on.seconds == {"first_step": 1, "training": 62}
+
+
 def test_an_elastic_job_trains_while_enough_of_it_runs():
     replicas = {
         "master-0": [(RUNNING, 0, 60)],

@@ -6,8 +6,9 @@ import pytest
 
 from trireme.observers import goodput, timeline
 from trireme.observers.base import Observers
+from trireme.observers.goodput.kept import read
 from trireme.observers.goodput.ledger import metrics
-from trireme.observers.goodput.observer import Goodput, read
+from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import RUNNING, Timeline
