@@ -603,7 +603,7 @@ def test_an_unknown_operator_is_refused():
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
-            "env: 136 are more than the 128 that a TrainJob takes",
+            "env: 137 are more than the 128 that a TrainJob takes",
         ),
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],

@@ -18,7 +18,7 @@ from trireme.manifests.roles import roles
 from trireme.observers.base import Job, Observer
 from trireme.observers.goodput import kept
 from trireme.observers.goodput.kept import State
-from trireme.observers.goodput.ledger import Facts, Mark, ledger, metrics
+from trireme.observers.goodput.ledger import Facts, Mark, ledger, metrics, sentence
 from trireme.observers.goodput.saving import Watch
 from trireme.observers.goodput.stops import stop
 from trireme.observers.hangs import Hangs
@@ -131,7 +131,7 @@ class Goodput(Observer):
         """Records what all comes to."""
         of = self._state.before + self._state.now
         if of.whole:
-            self.record(metrics=metrics(of))
+            self.record(metrics=metrics(of), words=[f"goodput: {sentence(of)}"])
 
     def _enter(self, key: str) -> None:
         """Takes in which job it is: another one, or that which a process before has followed."""
