@@ -1,4 +1,4 @@
-"""What the time of trainings went to: ``trireme goodput``."""
+"""Sum of what the time of trainings went to: ``trireme goodput``."""
 
 import time
 from typing import Annotated
@@ -23,8 +23,8 @@ def goodput(
     """Show what the time of all trainings that MLflow knows went to, and how often to save."""
     from trireme.observers.goodput import interval
     from trireme.observers.goodput.ledger import Ledger
+    from trireme.report import ledgers
     from trireme.report.picture import state_of
-    from trireme.tracking import goodput as ledgers
 
     began = time.time() - seconds_of(since, "--since")
     found = list(ledgers.kept(began, pipeline))

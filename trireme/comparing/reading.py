@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from trireme.comparing.comparison import RecordedRun
 from trireme.errors import TriremeError
 from trireme.evaluation.options import BY_CLASS
-from trireme.observers.goodput import METRICS
 from trireme.report import of_mlflow
 from trireme.report.picture import numbers, state_of
 from trireme.step_names import TRIAL, without_index
@@ -43,7 +42,7 @@ _OF_A_STEP = re.compile(
 )
 """Metrics of a step alone by which nobody compares runs: what it used, and what is of another."""
 
-_OF_A_LEDGER = re.compile(f"{METRICS}(?!share)")
+_OF_A_LEDGER = re.compile(f"{journal.GOODPUT}(?!share)")
 """Metrics of a run's ledger of which only the goodput is compared."""
 
 _PACKAGE = re.compile(r"([\w.-]+)(?:\[.*?\])?==([^\s;\\]+)")

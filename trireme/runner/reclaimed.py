@@ -1,4 +1,4 @@
-"""Whether a program saves when its node is reclaimed, as far as its code tells."""
+"""Note on a program that does not save when its node is reclaimed, as far as its code tells."""
 
 import re
 import shlex

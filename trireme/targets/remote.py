@@ -178,14 +178,14 @@ class Remote(Target[R]):
     def goodput_before(self, pipeline: str) -> "Ledger | None":
         """Returns what MLflow knows of it, where that is named here; see ``Target``."""
         from trireme.observers.goodput.ledger import Ledger
-        from trireme.tracking import goodput
+        from trireme.report import ledgers
         from trireme.tracking.client import hurry
 
         if "MLFLOW_TRACKING_URI" not in os.environ:
             return None
         hurry()
         with suppress(TriremeError):  # a plan can do without
-            found = goodput.kept(time.time() - GOODPUT_SINCE, pipeline)
+            found = ledgers.kept(time.time() - GOODPUT_SINCE, pipeline)
             return sum((each.ledger for each in found), Ledger())
         return None
 

@@ -53,6 +53,9 @@ MODEL = "model"
 OF_TRAINING = "train."
 """How the metrics of a pipeline's run begin that its training's program has told last."""
 
+GOODPUT = "goodput/"
+"""How the metrics begin that say what the time of a run's trainings went to."""
+
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
 

@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 from trireme import progress
 from trireme.errors import StepFailed
 from trireme.files.whole_file import no_room, write_whole
-from trireme.observers.goodput import METRICS
 from trireme.text.say import say
 from trireme.tracking import environment, journal, unsent_metrics
 from trireme.tracking.batch import NAME_LIMIT, Batch, accepted, log
@@ -297,7 +296,7 @@ def _log_model(
     lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {
         key: f"{value:.6g}"
         for key, value in pipeline_run.data.metrics.items()
-        if not key.startswith((journal.OF_TRAINING, METRICS))
+        if not key.startswith((journal.OF_TRAINING, journal.GOODPUT))
     }
     # On the pipeline's run, whose page then shows the model and its version.
     log_files = _log_package if "files" in files else _log_onnx

@@ -2,6 +2,3 @@
 
 NAME = "goodput.json"
 """The file of a ledger, beside the replicas' logs; also the artifact of the training's run."""
-
-METRICS = "goodput/"
-"""How the metrics begin in MLflow that a ledger is kept as."""

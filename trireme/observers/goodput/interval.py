@@ -1,4 +1,4 @@
-"""How often to save: the interval of Young and Daly, from what was measured.
+"""Interval between checkpoints that loses least, by Young and Daly, from what was measured.
 
 J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", 2006
 (https://doi.org/10.1016/j.future.2004.11.016), (20) and (37); its first order is J. W. Young's.

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from trireme.cost.table import in_words
-from trireme.observers.goodput import METRICS
 from trireme.observers.incidents import EPISODE
 from trireme.observers.timeline import QUEUED, RESTARTING, RUNNING, STARTING, Span
 from trireme.text.units import lasting
+from trireme.tracking.journal import GOODPUT
 
 QUEUE, IMAGE, START, PREFLIGHT = "queue", "image", "start", "preflight"
 FIRST_STEP, TRAINING, CHECKPOINT, REPEATED = "first_step", "training", "checkpoint", "repeated"
@@ -463,15 +463,15 @@ def metrics(of: Ledger) -> dict[str, float]:
     found |= {name: value for name in _NUMBERS if (value := getattr(of, name)) is not None}
     if of.share is not None:
         found["share"] = of.share
-    return {f"{METRICS}{name}": float(value) for name, value in found.items()}
+    return {f"{GOODPUT}{name}": float(value) for name, value in found.items()}
 
 
 def from_metrics(known: Mapping[str, float], currency: str = "") -> Ledger | None:
     """Returns the ledger that a run's metrics are of; None where they are of none."""
     own = {
-        name.removeprefix(METRICS): value
+        name.removeprefix(GOODPUT): value
         for name, value in known.items()
-        if name.startswith(METRICS)
+        if name.startswith(GOODPUT)
     }
 
     def of(kind: str, unit: float) -> dict[str, float]:
