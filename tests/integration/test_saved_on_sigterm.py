@@ -52,7 +52,7 @@ switch = "--enable" in sys.argv
 place = os.environ["CHECKPOINT_DIR"]
 saving = ModelCheckpoint(dirpath=place, save_last=True, save_on_exception=switch)
 trainer = lightning.Trainer(
-    max_steps=60, callbacks=[saving], logger=False, enable_progress_bar=False, accelerator="cpu"
+    max_steps=150, callbacks=[saving], logger=False, enable_progress_bar=False, accelerator="cpu"
 )
 print("from", os.listdir(place) if os.path.isdir(place) else None, flush=True)
 data = torch.utils.data.DataLoader(torch.randn(400, 4), batch_size=1)
@@ -96,7 +96,7 @@ def train(tmp_path):
 def test_transformers_saves_with_its_switch_alone_and_goes_on_from_there(train, tmp_path):
     pytest.importorskip("transformers")
     place = tmp_path / "checkpoints"
-    words = ["--output_dir", str(place), "--per_device_train_batch_size", "1", "--max_steps", "60"]
+    words = ["--output_dir", str(place), "--per_device_train_batch_size", "1", "--max_steps", "150"]
     words += ["--save_strategy", "no", "--report_to", "none", "--logging_steps", "1", "--use_cpu"]
     status, _ = train(TRANSFORMERS, *words, until="'loss'")
     assert status == -signal.SIGTERM and not list(place.glob("checkpoint-*"))
@@ -106,7 +106,7 @@ def test_transformers_saves_with_its_switch_alone_and_goes_on_from_there(train, 
     assert status == 0, text
     assert (saved / "model.safetensors").exists() and (saved / "optimizer.pt").exists()
     status, text = train(TRANSFORMERS, *words)
-    assert status == 0 and f"from {saved}" in text and "done 60" in text
+    assert status == 0 and f"from {saved}" in text and "done 150" in text
 
 
 def test_lightning_saves_with_its_switch_alone_and_goes_on_from_there(train, tmp_path):
@@ -116,6 +116,6 @@ def test_lightning_saves_with_its_switch_alone_and_goes_on_from_there(train, tmp
     status, text = train(LIGHTNING, "--enable", until="'loss'")
     assert status == 0 and (tmp_path / "checkpoints" / "last.ckpt").exists(), text
     status, text = train(LIGHTNING, "--enable")
-    assert status == 0 and "done 60" in text
+    assert status == 0 and "done 150" in text
     first = next(line for line in text.splitlines() if line.startswith("'loss'"))
     assert int(first.split()[1]) > 0
