@@ -1,4 +1,4 @@
-"""What programs of other libraries save on SIGTERM with the switches that docs/ names."""
+"""What a program of transformers saves on SIGTERM, with its switch and without."""
 
 import os
 import signal
@@ -31,33 +31,6 @@ trainer = Trainer(model=Model(), args=arguments, train_dataset=samples)
 print("from", last, flush=True)
 trainer.train(resume_from_checkpoint=last)
 print("done", trainer.state.global_step, flush=True)
-"""
-
-LIGHTNING = """
-import os, sys, time, lightning, torch
-from lightning.pytorch.callbacks import ModelCheckpoint
-
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 1)
-    def training_step(self, batch, index):
-        time.sleep(0.1)
-        print("'loss'", self.global_step, flush=True)
-        return self.layer(batch).pow(2).mean()
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.01)
-
-switch = "--enable" in sys.argv
-place = os.environ["CHECKPOINT_DIR"]
-saving = ModelCheckpoint(dirpath=place, save_last=True, save_on_exception=switch)
-trainer = lightning.Trainer(
-    max_steps=150, callbacks=[saving], logger=False, enable_progress_bar=False, accelerator="cpu"
-)
-print("from", os.listdir(place) if os.path.isdir(place) else None, flush=True)
-data = torch.utils.data.DataLoader(torch.randn(400, 4), batch_size=1)
-trainer.fit(Model(), data, ckpt_path="last")
-print("done", trainer.global_step, flush=True)
 """
 
 
@@ -107,15 +80,3 @@ def test_transformers_saves_with_its_switch_alone_and_goes_on_from_there(train, 
     assert (saved / "model.safetensors").exists() and (saved / "optimizer.pt").exists()
     status, text = train(TRANSFORMERS, *words)
     assert status == 0 and f"from {saved}" in text and "done 150" in text
-
-
-def test_lightning_saves_with_its_switch_alone_and_goes_on_from_there(train, tmp_path):
-    pytest.importorskip("lightning")
-    status, text = train(LIGHTNING, until="'loss'")
-    assert status == 0 and not list((tmp_path / "checkpoints").glob("*")), text
-    status, text = train(LIGHTNING, "--enable", until="'loss'")
-    assert status == 0 and (tmp_path / "checkpoints" / "last.ckpt").exists(), text
-    status, text = train(LIGHTNING, "--enable")
-    assert status == 0 and "done 150" in text
-    first = next(line for line in text.splitlines() if line.startswith("'loss'"))
-    assert int(first.split()[1]) > 0
