@@ -67,6 +67,7 @@ class Plan:
             pipeline does not say beforehand what it trains.
         trainings: How many such jobs there are, in a sweep.
         deploying: What has to be allowed besides, to deploy the model.
+        job: What became the manifest, of a pipeline.
         account: The service account of a run's steps; empty for a job alone, which this user
             makes.
     """
@@ -82,6 +83,7 @@ class Plan:
     deploying: list[Right] = field(default_factory=list)
     account: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+    job: TrainingJob | None = None
 
     @property
     def pods(self) -> list[Pods]:
@@ -153,7 +155,7 @@ def plan_pipeline(
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
         pinned = planned.job.model_copy(update={"images": {**pins, **planned.job.images}})
-        job = plan_job(manifest(pinned), price_table)
+        job = replace(plan_job(manifest(pinned), price_table), job=planned.job)
         Bill(arguments.get("budget", 0.0), price_table).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from trireme.answers.answer import Answer, Part
+from trireme.answers.goodput import Goodput
 from trireme.progress import Progress
 
 
@@ -104,6 +105,8 @@ class JobStatus(Answer):
     replicas: list[ReplicaStatus]
     conditions: list[Condition]
     events: list[Event]
+    goodput: Goodput | None
+    """What its time went to; null where nothing has begun, and on a cluster."""
     directory: str
     """Its files on this machine; empty on a cluster."""
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from trireme.answers.answer import Answer, Part
+from trireme.answers.goodput import Goodput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,9 @@ class RunStatus(Answer):
     """What came of it, or why it failed, in a few words; empty where nothing is known."""
     steps: list[StepStatus]
     """Those that have begun, in order."""
+    goodput: Goodput | None
+    """What its trainings' time went to; null where none has begun, and of runs on a cluster, of
+    which MLflow has it: see trireme goodput."""
     outcome: dict[str, str]
     """What came of it, in a person's words, and where its things are."""
     last_lines: list[str]

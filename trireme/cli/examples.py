@@ -26,6 +26,7 @@ EXAMPLES = {
     "logs": ("logs RUN --step train", "logs -f --target argo -n team"),
     "report": ("report", "report RUN --target kfp -o run.html"),
     "compare": ("compare RUN RUN", "compare RUN RUN RUN --target kfp -n team -o comparison.html"),
+    "goodput": ("goodput --since 30d", "goodput --since 7d --pipeline pytorch-training -o json"),
     "cancel": ("cancel RUN", "cancel latest --target argo -n team"),
     "resume": ("resume RUN", "resume RUN -p min_accuracy=0.8"),
     "sync": ("sync", "sync --target argo -n team"),

@@ -76,6 +76,7 @@ def plan(
     from trireme.compiling import images, registry
     from trireme.compiling.loading import ready
     from trireme.kubernetes import access, credentials
+    from trireme.runner import reclaimed
 
     has_cluster = not (target.is_here or no_check) and credentials.are_there()
     to_cluster = target.cluster if has_cluster else None
@@ -107,6 +108,10 @@ def plan(
         facts |= planned.facts | {"Rights": f"the run's service account needs: {rights}"}
         missing = () if no_check else registry.missing(planned.images)
         warnings += images.notes(planned.images, missing)
+    if planned.job:
+        names = (str(values.get(f"code_{field}", "")) for field in ("url", "directory"))
+        warnings += [f"note: {note}" for note in [reclaimed.note(planned.job, *names)] if note]
+    facts |= _saving(target, chosen.name, planned.total.count)
     if cluster is not None:
         also.append(target.check(chosen, cluster))
         if probe:
@@ -159,6 +164,15 @@ def _prices(cluster: "Cluster | None") -> "tuple[Prices | None, bool]":
             return planning.read_prices(cluster), True
     price_table = prices.read()
     return price_table, price_table is not None
+
+
+def _saving(target: "Target", pipeline: str, replicas: int) -> dict[str, str]:
+    """Returns how often to save, if earlier runs of a pipeline tell that."""
+    from trireme.observers.goodput import interval
+
+    before = target.goodput_before(pipeline)
+    saving = before and interval.how_often(before, replicas)
+    return {"Saving": f"{saving._replace(now=None)}, by earlier runs"} if saving else {}
 
 
 def _answer(planned: "Plan") -> RunPlan:
@@ -248,7 +262,7 @@ def _draw_here(plan: RunPlan) -> None:
     typer.echo(f"{plan.pipeline} on {plan.place}\n")
     if plan.job:
         _draw_pods(plan)
-        _facts(_cost_in_words(plan))
+        _facts(_cost_in_words(plan) | plan.facts)
     else:
         table(["STEP", "IMAGE"], [[step.name, step.image] for step in plan.steps])
 

@@ -1,6 +1,5 @@
 """``trireme prune``: remove what old runs have left."""
 
-import re
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +9,12 @@ from trireme.answers.answer import moment
 from trireme.answers.catalogs import OldThing, PrunedList
 from trireme.cli.output import Form, Output, show
 from trireme.cli.target import on_target
+from trireme.cli.time_ago import seconds_of
 from trireme.errors import InputError
 from trireme.terminal.tables import age, table
 
 if TYPE_CHECKING:
     from trireme.targets.base import Prunable, Target
-
-_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @on_target()
@@ -52,7 +50,7 @@ def prune(
     MLflow keeps its records: models, their versions, metrics, and what reproduce needs. With
     --records they go as well.
     """
-    before = time.time() - _seconds(older_than)
+    before = time.time() - seconds_of(older_than, "--older-than")
     prunables = target.prunable(before, keep, _bytes(cache_limit), records)
     if output is Form.TEXT:  # what takes long to be removed is told before
         _draw(_answer(prunables, dry_run))
@@ -95,10 +93,3 @@ def _bytes(text: str | None) -> float | None:
         return None if text is None else float(quantity(text))
     except ValueError:
         raise InputError(f"--cache-limit {text!r}: must be an amount such as 100Gi") from None
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
-    if not match:
-        raise InputError(f"--older-than {text!r}: must be a number with m, h, d or w, such as 30d")
-    return int(match[1]) * _SECONDS[match[2]]

@@ -84,7 +84,8 @@ def _draw(answer: "RunStatus") -> None:
         for step in answer.steps
     ]
     table(["STEP", "STATE", "SECONDS", "RESULT"], rows)
-    console.facts(answer.outcome)
+    goodput = {"Goodput": answer.goodput.words} if answer.goodput else {}
+    console.facts(answer.outcome | goodput)
     for line in answer.last_lines:
         console.print(line)
     console.facts(answer.next)

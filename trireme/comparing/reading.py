@@ -38,9 +38,12 @@ _TWICE = ("image", "dataset_uri", "base_model")
 
 _OF_A_STEP = re.compile(
     r"(cpu|duration|replica)_seconds|peak_memory_bytes|cost|(requested|dataset|difference)_.*"
-    r"|.*_(low|high)|champion_.*|gain|preflight/.*|(failed_|stopped_)?trials"
+    r"|.*_(low|high)|champion_.*|gain|preflight/.*|goodput/.*|(failed_|stopped_)?trials"
 )
 """Metrics of a step alone by which nobody compares runs: what it used, and what is of another."""
+
+_OF_A_LEDGER = re.compile(f"{journal.GOODPUT}(?!share)")
+"""Metrics of a run's ledger of which only the goodput is compared."""
 
 _PACKAGE = re.compile(r"([\w.-]+)(?:\[.*?\])?==([^\s;\\]+)")
 
@@ -92,6 +95,7 @@ def _training(run: "Run", steps: "list[Run]") -> "Run | None":
 def _metrics(run: "Run", steps: "list[Run]", drawn: "Run | None") -> dict[str, float]:
     """Returns the metrics of the whole run, of its training, and of the other steps, in order."""
     of_whole = numbers(run.data.metrics)
+    of_whole = {k: v for k, v in of_whole.items() if not _OF_A_LEDGER.match(k)}
     # Those of the training are in its own run, with their steps.
     metrics = {
         k: v for k, v in of_whole.items() if not (drawn and k.startswith(journal.OF_TRAINING))

@@ -21,7 +21,7 @@ working directory."""
 OF_CHECKPOINTS = "tensorboard"
 """The folder of CHECKPOINT_DIR that LOGGING_DIR names."""
 
-_BEGINNING = "events.out.tfevents."  # followed by seconds since 1970, host, process id
+BEGINNING = "events.out.tfevents."  # followed by seconds since 1970, host, process id
 
 
 def found(
@@ -42,7 +42,7 @@ def found(
             for name in names:
                 file = Path(root, name)
                 if (
-                    name.startswith(_BEGINNING)
+                    name.startswith(BEGINNING)
                     and file.is_file()
                     and not file.is_symlink()  # as somebody's TensorBoard is shown here
                     and file not in files.values()
@@ -65,7 +65,7 @@ def link(
 
 
 def _begun(file: Path) -> float:
-    moment = file.name.removeprefix(_BEGINNING).partition(".")[0]
+    moment = file.name.removeprefix(BEGINNING).partition(".")[0]
     return int(moment) if moment.isdigit() else file.stat().st_mtime
 
 

@@ -10,6 +10,7 @@ from trireme.errors import TriremeError
 from trireme.evaluation.figure_names import words
 from trireme.files.home import in_a_pod
 from trireme.observers.advice import TAG as ADVICE
+from trireme.observers.goodput import ledger
 from trireme.tracking import environment, journal, store
 from trireme.tracking.registry import CHALLENGER, CHAMPION, NO_CHAMPION
 
@@ -126,6 +127,8 @@ def facts(workspace: Path) -> dict[str, str]:
         found["Verdict"] = said["verdict"]
     if "cost" in totals and "currency" in said:  # else it is a figure of somebody's own
         found["Cost"] = in_words(totals["cost"], said["currency"])
+    if of := ledger.from_metrics(totals, said.get("currency", "")):
+        found["Goodput"] = ledger.sentence(of)
     if lines := said.get(ADVICE, "").splitlines():
         more = f"; {len(lines) - 1} more in the report" if lines[1:] else ""
         found["Advice"] = lines[0] + more

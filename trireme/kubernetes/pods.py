@@ -128,6 +128,40 @@ def spans(pod: dict[str, Any], container: str) -> dict[int, Span]:
     return spans_by_restarts
 
 
+def scheduled(pod: dict[str, Any]) -> datetime | None:
+    """Returns when the pod got its node; ``None`` while it has none."""
+    for condition in pod.get("status", {}).get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "True":
+            return moment(condition["lastTransitionTime"])
+    return None
+
+
+def pull(pod: dict[str, Any], container: str) -> tuple[datetime, datetime] | None:
+    """Returns from when to when the image of a container was brought, and the container made.
+
+    That is from the sandbox of its pod, or the end of its last init container, to its first start;
+    ``None`` where that is no longer known, or not yet.
+    """
+    # PodReadyToStartContainers is told from Kubernetes 1.29 on:
+    # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
+    status = pod.get("status", {})
+    began = next(
+        (
+            moment(condition["lastTransitionTime"])
+            for condition in status.get("conditions") or []
+            if condition["type"] == "PodReadyToStartContainers" and condition["status"] == "True"
+        ),
+        None,
+    )
+    first = spans(pod, container).get(0)
+    if began is None or first is None:
+        return None
+    for init in status.get("initContainerStatuses") or []:
+        if finished := init.get("state", {}).get("terminated", {}).get("finishedAt"):
+            began = max(began, moment(finished))
+    return (began, first.started) if began < first.started else None
+
+
 def failure(pod: dict[str, Any], container: str) -> Failure | None:
     """Returns how the pod failed last; ``None`` if it did not."""
     lost = taken_away(pod)

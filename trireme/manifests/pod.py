@@ -32,6 +32,9 @@ _FETCHING = {
 _FETCH = "/fetch"  # where a container that fetches something has the volume it goes to
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@")
 
+LIGHTNING = "PL_TRAINER_DEFAULT_ROOT_DIR"
+"""Where Lightning's Trainer keeps checkpoints and logs unless its program says so."""
+
 
 def metadata(job: TrainingJob) -> dict[str, Any]:
     """Returns the metadata of the job's object."""
@@ -115,6 +118,7 @@ def environment(job: TrainingJob) -> list[dict[str, Any]]:
         "DATA_DIR": job.data_dir,
         "CHECKPOINT_DIR": job.checkpoint_dir,
         "MODEL_DIR": job.model_dir,
+        LIGHTNING: job.checkpoint_dir,
         events.LOGGING_DIR: f"{job.checkpoint_dir}/{events.OF_CHECKPOINTS}",
         # Python itself puts only the program's own folder on its path.
         "PYTHONPATH": job.code_dir,

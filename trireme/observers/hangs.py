@@ -82,9 +82,13 @@ class Hangs(Observer):
     """Tells that a job hangs, and where; ends it or has it begin again if its manifest says so.
 
     What the job does is asked only where its lines have stayed away too long.
+
+    Attributes:
+        spans: From when to when it hung, in seconds since the epoch; None while it does.
     """
 
     def __init__(self) -> None:
+        self.spans: list[tuple[float, float | None]] = []
         self._restarts, self._is_blind = 0, False
         self._question: Background[_Seen] | None = None
         self._idle_since: float | None = None
@@ -102,6 +106,7 @@ class Hangs(Observer):
         self._rhythm.heard(job.last_line)
         silence = self._rhythm.silence(now)
         if silence is None:
+            self._is_over()
             self._told, self._question, self._idle_since = False, None, None
         if silence is None or self._told:
             return
@@ -123,14 +128,21 @@ class Hangs(Observer):
             self._idle_since = None
         elif self._is_last:
             self._told = True
+            self.spans.append((time.time() - silence, None))
             self._tell(job, sentence(silence), observed)
         elif self._idle_since is None:
             self._idle_since = now  # it may load something just now
 
     def _start_anew(self) -> None:
         """Takes in that the job does not run, or not as it did."""
+        self._is_over()
         self._rhythm = Rhythm(time.monotonic())
         self._told, self._question, self._idle_since = False, None, None
+
+    def _is_over(self) -> None:
+        """Takes in that the job hangs no longer."""
+        if self.spans and self.spans[-1][1] is None:
+            self.spans[-1] = self.spans[-1][0], time.time()
 
     def _tell(self, job: Job, reason: str, observed: _Seen) -> None:
         for name, lines in observed.stacks.items():

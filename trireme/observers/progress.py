@@ -7,8 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from trireme.observers.base import Observer
+from trireme.observers.base import Job, Observer
 from trireme.observers.printed.position import Position, position, telling
+from trireme.observers.timeline import RUNNING
 from trireme.progress import Progress
 from trireme.text.units import clock
 
@@ -24,8 +25,9 @@ _HINTS = ("/", "poch", "POCH", "of", "OF", "Train: ")  # which a line that tells
 class _Bar:
     """A count of steps up to a total."""
 
-    def __init__(self, total: float, done: float, at: float) -> None:
-        self.total, self.done, self.began, self.last = total, done, at, at
+    def __init__(self, said: Position, at: float) -> None:
+        self.total, self.done, self.unit = said.total, said.done, said.unit
+        self.began = self.last = at
 
     @property
     def share(self) -> float:
@@ -35,11 +37,11 @@ class _Bar:
 class Course:
     """The course of a training, by its program's lines, one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins_at: int = 1) -> None:
         self._epoch: float | None = None
         self._epochs = 0
         self._is_over = False  # the epoch
-        self._begins_at = 1  # the number of the first epoch
+        self._begins_at = begins_at  # the number of the first epoch
         self._aside: float | None = None  # the epoch, where it is only mentioned
         self._bar: _Bar | None = None  # the training's
         self._other: _Bar | None = None  # of another total, such as a validation's
@@ -64,6 +66,23 @@ class Course:
             return False
         self._measure(line_position, at)
         return True
+
+    def again(self) -> "Course":
+        """Returns the course of the same program when it is started again."""
+        return Course(self._begins_at)
+
+    def done(self) -> tuple[str, float] | None:
+        """Returns what it has done in all: what that counts, and how many; None if unknown."""
+        epoch = self._aside if self._epoch is None else self._epoch
+        bar = self._bar
+        if bar and not self._is_of_epoch:
+            return bar.unit, bar.done
+        if bar:
+            before = self._rounds - 1 if epoch is None else epoch - self._begins_at
+            return bar.unit, before * bar.total + (bar.total if self._is_over else bar.done)
+        if epoch is None:
+            return None
+        return "epoch", epoch - (0 if self._epoch is None else self._begins_at) + self._is_over
 
     def progress(self, *, has_ended: bool = False, has_finished: bool = False) -> Progress | None:
         """Returns how far the training is, if anything is known; at its end without time left.
@@ -130,15 +149,12 @@ class Course:
         """Takes in the steps of a line; returns whether they are the training's."""
         bar = self._bar
         if bar is None or (line_position.total != bar.total and line_position.is_training):
-            bar = self._begin(_Bar(line_position.total, line_position.done, at))
+            bar = self._begin(_Bar(line_position, at))
         elif line_position.total != bar.total:
             other = self._other
-            if (
-                other is None
-                or other.total != line_position.total
-                or line_position.done < other.done
-            ):
-                other = _Bar(line_position.total, line_position.done, at)
+            is_new = other is None or other.total != line_position.total
+            if other is None or is_new or line_position.done < other.done:
+                other = _Bar(line_position, at)
             self._other = other
             # What comes before training ends for good, and is shorter than that.
             is_longer = at - other.began > bar.last - bar.began
@@ -222,17 +238,36 @@ class Meter(Observer):
     """
 
     def __init__(
-        self, leader: str, keep: Callable[[Progress], object] = lambda progress: None
+        self,
+        leader: str,
+        keep: Callable[[Progress], object] = lambda progress: None,
+        count: Callable[[str, float], object] = lambda unit, done: None,
     ) -> None:
-        """Starts with nothing read; ``keep`` gets each new state, but not more than two a second.
+        """Starts with nothing read.
 
         Args:
             leader: The name of the replica.
+            keep: Gets each new state, but not more than two a second.
+            count: Gets what the present attempt has done in all, see ``Course.done``, each time.
         """
-        self._leader, self._keep = leader, keep
+        self._leader, self._keep, self._count = leader, keep, count
         self._course = Course()
         self.progress: Progress | None = None
         self._at = 0.0
+        self._attempt = 0.0  # when the present one of the leader began
+
+    def tick(self, job: Job) -> None:
+        """Takes in that the leader's program has been started again, maybe from a checkpoint."""
+        life = job.lives().get(self._leader)
+        began = (
+            max((each.began for each in life.spans if each.state == RUNNING), default=0.0)
+            if life
+            else 0.0
+        )
+        if began > self._attempt:
+            if self._attempt:
+                self._course = self._course.again()
+            self._attempt = began
 
     def lines(self, replica: str, text: str) -> None:
         """Takes in lines, or the present state of a bar that is being rewritten."""
@@ -240,7 +275,11 @@ class Meter(Observer):
             return
         now = time.monotonic()
         tells = [self._course.read(line, now) for line in _telling(text)]
-        if not any(tells) or now < self._at + EVERY:
+        if not any(tells):
+            return
+        if done := self._course.done():
+            self._count(*done)
+        if now < self._at + EVERY:
             return
         self._at = now
         self._pass_on(self._course.progress())

@@ -63,12 +63,14 @@ class Life:
             On a cluster the mean of what its metrics server says, for their whole time.
         peak_memory: The most bytes that one of its processes had, or all of them together when
             they were looked at, which is every 15 seconds; likewise. On a cluster only the latter.
+        pulls: From when to when its image was brought and its container made; it is not kept.
     """
 
     spans: list[Span]
     left_out: int = 0
     cpu_seconds: float | None = None
     peak_memory: float | None = None
+    pulls: tuple[tuple[float, float], ...] = ()
 
     @property
     def restarts(self) -> int:

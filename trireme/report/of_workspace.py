@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trireme.errors import TriremeError
-from trireme.observers import timeline
+from trireme.observers import goodput, timeline
 from trireme.observers.advice import TAG as ADVICE
+from trireme.observers.goodput import kept, ledger
 from trireme.observers.preflight import report as preflight
 from trireme.report.picture import Curve, Picture, StepPicture, numbers, requested_by
 from trireme.text import yaml_text
@@ -58,6 +59,8 @@ def describe_training(step: StepPicture, folder: Path, job: Path | None = None) 
         job: Its manifest, where that is not beside them.
     """
     step.replicas = timeline.read(folder / timeline.NAME)
+    if written := kept.read(folder / goodput.NAME):
+        step.metrics |= ledger.metrics(written)
     step.requested = requested_by(manifest(job or folder / JOB))
     step.preflight = preflight.read(folder / preflight.NAME)
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from trireme.cost.table import in_words
 from trireme.kubernetes.amounts import Amounts, is_gpu
+from trireme.observers.goodput import ledger
 from trireme.observers.preflight import report as preflight
 from trireme.observers.timeline import QUEUED, STARTING, STATES, Life, by_number
 from trireme.pages import template
@@ -19,6 +20,7 @@ from trireme.report import curves
 from trireme.report.picture import Curve, Picture, StepPicture
 from trireme.step_names import TRIAL, without_index
 from trireme.text.units import in_words as bytes_in_words
+from trireme.text.units import lasting
 
 ROWS = 128  # replicas that the time line shows
 LEAST = 0.002  # of the time line that a wait has to be to be shown
@@ -76,6 +78,16 @@ class Used(NamedTuple):
     shares: dict[str, float]
 
 
+class SpentTime(NamedTuple):
+    """What the time of a training went to: its bars, and a row for each cause."""
+
+    step: str
+    words: str
+    bars: list[Bar]
+    headings: list[str]
+    rows: list[tuple[str, list[str]]]
+
+
 class Preflight(NamedTuple):
     """What the replicas of a step have found before they trained; ``rows`` are of some of them."""
 
@@ -128,7 +140,7 @@ def render(picture: Picture, *, is_framed: bool = False) -> str:
         tick=100 * every / _length(picture),
         ticks=_tick_labels(picture, every),
         legend=_legend(rows),
-        words=_WORDS,
+        words=_WORDS | ledger.CAUSES,
         steps=list(picture.steps.values()),
         seconds=_seconds_of,
         has_memory=any("peak_memory_bytes" in step.metrics for step in picture.steps.values()),
@@ -137,11 +149,12 @@ def render(picture: Picture, *, is_framed: bool = False) -> str:
         advice=[
             (step, line) for step in picture.steps.values() for line in step.advice.splitlines()
         ],
+        ledgers=list(_ledgers(picture)),
         curves=_charts(picture),
         cost=_cost_of(picture, picture.metrics),
         cost_of=lambda step: _cost_of(picture, step.metrics),
         bytes=bytes_in_words,
-        clock=clock,
+        lasting=lasting,
         said=_said,
         moment=moment,
     )
@@ -152,20 +165,6 @@ def moment(at: float | None) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC" if at else ""
 
 
-def clock(seconds: float) -> str:
-    """Returns how long something took, as in ``1 h 02 min``."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours:02} h"
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-
-
 def _about(picture: Picture) -> dict[str, str]:
     tags = picture.tags
     training = next(
@@ -174,7 +173,7 @@ def _about(picture: Picture) -> dict[str, str]:
     about = {
         "Pipeline": tags.get("pipeline", ""),
         "Started": moment(picture.began),
-        "Runs for" if picture.is_under_way else "Took": clock(_length(picture)),
+        "Runs for" if picture.is_under_way else "Took": lasting(_length(picture)),
         "Program": _program(training),
         "Code": " at ".join(filter(None, map(tags.get, ("git.url", "git.commit")))),
         "Data": ", ".join(filter(None, map(tags.get, ("dataset.uri", "dataset.fingerprint")))),
@@ -239,7 +238,7 @@ def _step_row(picture: Picture, step: StepPicture) -> Row:
     assert step.began is not None
     kind = ("failed" if step.has_failed else "step") + (" whole" if step.replicas else "")
     ended = picture.until if step.ended is None else step.ended
-    duration = clock(ended - step.began)
+    duration = lasting(ended - step.began)
     bar = _bar(picture, step.began, ended, kind, f"{step.name}: {step.state}, {duration}")
     return Row(step.name, [bar], duration, has_failed=step.has_failed)
 
@@ -253,7 +252,7 @@ def _replica_row(picture: Picture, step: StepPicture, name: str) -> Row:
         if span.state in (QUEUED, STARTING) and ended - span.began < LEAST * _length(picture):
             continue
         kind = f"{span.state} ended-badly" if span.failed else span.state
-        lasted = clock(ended - span.began)
+        lasted = lasting(ended - span.began)
         title = f"{name}: {_WORDS[span.state]}, {lasted}"
         title += f"; {span.failed}" if span.failed else ""
         bars.append(_bar(picture, span.began, ended, kind, title))
@@ -293,7 +292,7 @@ def _tick_labels(picture: Picture, every: float) -> list[tuple[float, str]]:
     count = int(length / every) + 1
     # None where it would stand beyond the right end.
     return [
-        (100 * number * every / length, clock(number * every).replace(".0 s", " s"))
+        (100 * number * every / length, lasting(number * every).replace(".0 s", " s"))
         for number in range(count)
         if number * every / length < 0.95
     ]
@@ -310,7 +309,7 @@ def _legend(rows: Sequence[Row]) -> list[str]:
 def _seconds_of(step: StepPicture, picture: Picture) -> str:
     if step.began is None:
         return ""
-    return clock((picture.until if step.ended is None else step.ended) - step.began)
+    return lasting((picture.until if step.ended is None else step.ended) - step.began)
 
 
 def _used(picture: Picture) -> Iterator[Used]:
@@ -346,6 +345,29 @@ def _used_by(step: str, role: str, lives: dict[str, Life], requested: Amounts) -
         shares["memory"] = max(memory.values()) / most
     restarts = sum(life.restarts for life in lives.values())
     return Used(step, role, len(lives), restarts, amounts, used, shares)
+
+
+def _ledgers(picture: Picture) -> Iterator[SpentTime]:
+    """Yields what the time of each training went to."""
+    for step in picture.steps.values():
+        of = ledger.from_metrics(step.metrics, picture.tags.get("currency", ""))
+        if of is None or not of.whole:
+            continue
+        left, bars, rows = 0.0, [], []
+        for cause, seconds in of.seconds.items():
+            width = 100 * seconds / of.whole
+            words = ledger.CAUSES[cause]
+            bars.append(Bar(left, width, cause, f"{words}: {lasting(seconds)}, {width:.1f} %"))
+            left += width
+            cells = [lasting(seconds), f"{width:.1f} %"]
+            if of.gpu_seconds:
+                cells.append(f"{of.gpu_seconds.get(cause, 0.0) / 3600:.2f}")
+            if of.cost:
+                cells.append(in_words(of.cost.get(cause, 0.0), of.currency))
+            rows.append((cause, cells))
+        headings = ["time", "share", *(["GPU hours"] if of.gpu_seconds else [])]
+        headings += ["cost"] if of.cost else []
+        yield SpentTime(step.name, ledger.sentence(of), bars, headings, rows)
 
 
 def _preflight(step: StepPicture) -> Preflight:

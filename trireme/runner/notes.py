@@ -6,6 +6,7 @@ from trireme.frameworks import kind_of
 from trireme.job.job import TrainingJob
 from trireme.manifests import why_no_trainjob
 from trireme.observers.preflight import wrapping
+from trireme.runner.reclaimed import note
 
 
 def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list[str]:
@@ -14,6 +15,9 @@ def notes(job: TrainingJob, manifest: dict[str, Any], *, followed: bool) -> list
     several = sum(replica.count for replica in job.roles.values()) > 1
     if job.preflight and several and (reason := wrapping.why_not(job)):
         sentences.append(f"there is no preflight: {reason}")
+    place = (job.code.url, job.code.directory) if job.code else (None, "")
+    if reclaimed := note(job, *place):
+        sentences.append(reclaimed)
     if job.on_hang != "report" and not followed:
         sentences.append(f"on_hang {job.on_hang}: only --wait looks whether a job hangs")
     if "runtime" in manifest:  # which is made for the job, and says all of it

@@ -18,12 +18,15 @@ from trireme.files.home import in_a_pod
 from trireme.files.whole_file import flush
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
-from trireme.observers import timeline
+from trireme.observers import goodput, timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.curves import Curves
 from trireme.observers.dataset import Unchanged
+from trireme.observers.goodput.ledger import Ledger, from_metrics
+from trireme.observers.goodput.ledger import metrics as as_metrics
+from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.preflight import report
 from trireme.observers.printing import LastWord, Logs, Printing
@@ -111,6 +114,7 @@ def train(
         not_kept = _keep(Path(job.model_dir), model)
         has_time = True
     finally:
+        _record_goodput_of_all()
         if is_whole_run and curves.last:
             last_of = {f"{journal.OF_TRAINING}{name}": value for name, value in curves.last.items()}
             journal.log_total(last_of)
@@ -145,11 +149,16 @@ def _train_locally(
     bill.open(manifest)
     (logs / "job.yaml").write_text(to_yaml(manifest))
     about = at_end.about(job, manifest, place="job.", has_gpu=usage.has_gpu(), cores=usage.cores())
+    hangs = Hangs()
+    ledger = Goodput(
+        logs / goodput.NAME, job.leader, manifest, hangs, checkpoints=Path(job.checkpoint_dir)
+    )
     own = [
         *more,
-        Meter(job.leader, journal.log_progress),
-        Hangs(),
+        Meter(job.leader, journal.log_progress, ledger.count),
+        hangs,
         Timeline(logs / timeline.NAME),
+        ledger,
         # The end of the run says it.
         Advice(about, logs, usage.idle, says=False),
     ]
@@ -187,15 +196,25 @@ def _train_on_cluster(
         for directory in (job.model_dir, job.checkpoint_dir):
             # The job's image may run as another user than this step.
             Path(directory).chmod(0o777)
-    meter = Meter(job.leader, journal.log_progress)
+    hangs, preflight = Hangs(), Preflight(job, logs / report.NAME)
+    ledger = Goodput(
+        logs / goodput.NAME,
+        job.leader,
+        manifest,
+        hangs,
+        checkpoints=Path(job.checkpoint_dir),
+        preflight=preflight,
+    )
+    meter = Meter(job.leader, journal.log_progress, ledger.count)
     own = [
         *more,
         Logs(logs),
         meter,
         TrainerStatus(cluster, manifest, meter),
-        Preflight(job, logs / report.NAME),
-        Hangs(),
+        preflight,
+        hangs,
         Timeline(logs / timeline.NAME),
+        ledger,
         Advice(at_end.about(job, manifest, place="job."), logs),
     ]
     limits = Limits(job.queued_limit, job.starting_limit)
@@ -210,6 +229,21 @@ def _record_findings(findings: Findings) -> None:
         journal.log_tags(dict(findings.tags))
     for sentence in findings.words:
         say(sentence, sys.stdout)
+
+
+def _record_goodput_of_all() -> None:
+    """Records what the time of all trainings of the run went to, as far as they have ended."""
+    workspace = journal.workspace()
+    if workspace is None:
+        return
+    ledgers: list[Ledger] = []
+    for step in journal.steps(workspace):
+        metrics: dict[str, float] = {}
+        for record in journal.read(workspace, step):
+            metrics |= record.get("metrics", {})
+        ledgers += filter(None, [from_metrics(metrics)])
+    if ledgers:
+        journal.log_total(as_metrics(sum(ledgers, Ledger())))
 
 
 def _record_scalars(files: Mapping[Path, Path], printed: Collection[str]) -> None:
@@ -305,6 +339,7 @@ def _record(job: TrainingJob, logs: Path) -> None:
     journal.log_params(params_of(job))
     journal.log_artifact(logs / "job.yaml")
     journal.log_artifact(logs / timeline.NAME)
+    journal.log_artifact(logs / goodput.NAME)
     journal.log_artifact(logs / report.NAME)
     if job.packages:
         journal.log_artifact(Path(job.packages) / journal.PACKAGES)

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from trireme.answers.answer import moment
+from trireme.answers.goodput import goodput
 from trireme.answers.runs import RunStatus, StepLine, StepStatus
 from trireme.targets.base import ENDED, Run, Target
 
@@ -34,6 +35,7 @@ def run_status(target: Target[Any], run: Run) -> RunStatus:
             StepStatus(name=step.name, state=step.state, seconds=step.seconds, result=step.result)
             for step in steps
         ],
+        goodput=goodput(of) if (of := target.goodput(run)) else None,
         outcome=(target.outcome(run) if run.state in ENDED else {}) | run.facts,
         last_lines=target.last_lines(run).splitlines() if is_stopped else [],
         next=target.what_helps(run, steps) if is_stopped else {},

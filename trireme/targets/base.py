@@ -14,6 +14,7 @@ from trireme.targets import registry
 
 if TYPE_CHECKING:
     from trireme.kubernetes.connection import Cluster
+    from trireme.observers.goodput.ledger import Ledger
     from trireme.pipeline.pipeline import Pipeline
     from trireme.planning import Plan
     from trireme.runner.cluster.checks import Finding
@@ -265,6 +266,14 @@ class Target(Generic[R]):
     def outcome(self, run: R) -> dict[str, str]:
         """Returns what came of a run that has ended, in a person's words, as far as is known."""
         raise self._cannot("show runs")
+
+    def goodput(self, run: R) -> "Ledger | None":
+        """Returns what a run's trainings' time went to; None where that is not known here."""
+        return None
+
+    def goodput_before(self, pipeline: str) -> "Ledger | None":
+        """Returns what the time of a pipeline's earlier trainings went to; None if unknown."""
+        return None
 
     def last_lines(self, run: R) -> str:
         """Returns the last lines of what a run has failed with; empty where nobody has them."""

@@ -1,6 +1,7 @@
 """Runs on a cluster, whichever engine makes them: start, stay, tell the end."""
 
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -23,11 +24,14 @@ from trireme.tracking import store
 
 if TYPE_CHECKING:
     from trireme.kubernetes.connection import Cluster
+    from trireme.observers.goodput.ledger import Ledger
     from trireme.terminal.console import Console
 
 PAUSE = 2.0  # seconds between two looks at a run
 CANCEL_LIMIT = 60.0  # seconds that a run that is cancelled may take to end, and likewise its jobs
 PROGRESS_PAUSE = 10.0  # seconds between two looks at how far its training is
+
+GOODPUT_SINCE = 90 * 86400.0  # seconds in which trainings tell how often to save
 
 TRAIN = "train"  # the step that trains
 
@@ -177,6 +181,20 @@ class Remote(Target[R]):
     def last_lines(self, run: R) -> str:
         """Returns what the last step has left of them; see ``Target``."""
         return self.left(run).last_lines
+
+    def goodput_before(self, pipeline: str) -> "Ledger | None":
+        """Returns what MLflow knows of it, where that is named here; see ``Target``."""
+        from trireme.observers.goodput.ledger import Ledger
+        from trireme.report import ledgers
+        from trireme.tracking.client import hurry
+
+        if "MLFLOW_TRACKING_URI" not in os.environ:
+            return None
+        hurry()
+        with suppress(TriremeError):  # a plan can do without
+            found = ledgers.kept(time.time() - GOODPUT_SINCE, pipeline)
+            return sum((each.ledger for each in found), Ledger())
+        return None
 
     def owner_of(self, run: R) -> str:
         """Returns the id that a run's training jobs are named after."""

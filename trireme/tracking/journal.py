@@ -53,6 +53,9 @@ MODEL = "model"
 OF_TRAINING = "train."
 """How the metrics of a pipeline's run begin that its training's program has told last."""
 
+GOODPUT = "goodput/"
+"""How the metrics begin that say what the time of a run's trainings went to."""
+
 TRAINING = "training.run"
 """The tag of a pipeline's run that names the run of the step that holds the model."""
 
@@ -247,6 +250,11 @@ def log_headline(metrics: dict[str, float]) -> None:
 def log_total(metrics: dict[str, float]) -> None:
     """Records sums over all steps so far; shown on the whole run alone."""
     _append({"total": _kept(values.numbers, metrics, "log_total")})
+
+
+def workspace() -> Path | None:
+    """Returns the workspace of the run whose step runs in this process; None outside of one."""
+    return Path(_journal.name).parents[2] if _journal is not None else None
 
 
 def log_artifact(path: Path, folder: str = "") -> None:

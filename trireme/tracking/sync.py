@@ -299,7 +299,7 @@ def _log_model(
     lineage = {key: value for key, value in pipeline_run.data.tags.items() if key in LINEAGE} | {
         key: f"{value:.6g}"
         for key, value in pipeline_run.data.metrics.items()
-        if not key.startswith(journal.OF_TRAINING)
+        if not key.startswith((journal.OF_TRAINING, journal.GOODPUT))
     }
     # On the pipeline's run, whose page then shows the model and its version.
     log_files = _log_package if "files" in files else _log_onnx

@@ -239,6 +239,7 @@ def test_the_variables_of_a_replica():
         "DATA_DIR": "/workspace/data",
         "CHECKPOINT_DIR": "/workspace/checkpoints",
         "MODEL_DIR": "/workspace/model",
+        "PL_TRAINER_DEFAULT_ROOT_DIR": "/workspace/checkpoints",
         "TENSORBOARD_LOGGING_DIR": "/workspace/checkpoints/tensorboard",
         "PYTHONPATH": "/root/code",
         "PYTHONUNBUFFERED": "1",
@@ -602,7 +603,7 @@ def test_an_unknown_operator_is_refused():
         ({"args": 129 * ["a"]}, "args: 129 are more than the 128 that a TrainJob takes"),
         (
             {"env": {f"A{n}": "" for n in range(128)}},
-            "env: 136 are more than the 128 that a TrainJob takes",
+            "env: 137 are more than the 128 that a TrainJob takes",
         ),
         ({"image": 501 * "a"}, "image: 501 characters are more than the 500"),
     ],

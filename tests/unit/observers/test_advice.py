@@ -15,8 +15,9 @@ from trireme.observers.advice import at_end, frames, words
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.advice.frames import Frame, Thread
 from trireme.observers.advice.measured import Asked, Gpu, Measured, Use
-from trireme.observers.advice.suggestions import suggestions
+from trireme.observers.advice.suggestions import save_as_often, suggestions
 from trireme.observers.base import Observers
+from trireme.observers.goodput.ledger import Ledger
 from trireme.observers.timeline import NAME, Timeline
 from trireme.runner.local import runner, stacks, usage
 from trireme.runner.local.looking import Looking
@@ -272,3 +273,15 @@ def test_a_fault_of_who_looks_is_told(monkeypatch):
     looking.start()
     looking.join(30)
     assert looking.done.is_set() and looking.problem == "KeyError: 'a fault of ours'"
+
+
+def test_it_is_said_how_often_to_save_where_that_saves_time():
+    known = {"seconds": {"training": 3000, "checkpoint": 300}, "stops": 100, "gaps": 99}
+    often = Ledger(**known, between=33 * 99, ran=3600, interruptions=1, replica_seconds=3600)
+    said = save_as_often(training(ledger=often))
+    assert said.why == "saving every 30 s loses 9.5% of the time"
+    assert said.change.startswith("save every 2 min 2")
+    near = replace(often, between=150 * 99)
+    assert save_as_often(training(ledger=near)) is None
+    assert save_as_often(training(ledger=replace(often, interruptions=0))) is None
+    assert save_as_often(training()) is None

@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from trireme import progress as kept
 from trireme import tracked_step as steps
 from trireme.errors import JobFailed
 from trireme.observers.progress import Course, Meter
+from trireme.observers.timeline import RUNNING, Life, Span
 from trireme.progress import Progress
 from trireme.tracking import journal, sync
 
@@ -358,3 +360,40 @@ def test_a_server_that_is_away_does_not_hold_up_a_step(tmp_path, monkeypatch):
     sync.bring_progress(tmp_path, "train", "abc")
     journal.forget(tmp_path, "train")
     assert kept.read(journal.progress_path(tmp_path, "train")) is None
+
+
+def test_a_program_that_is_started_again_is_counted_anew():
+    counted, lives = [], {"master-0": Life([Span(RUNNING, 1.0)])}
+    meter = Meter("master-0", count=lambda unit, done: counted.append((unit, done)))
+    job = SimpleNamespace(lives=lambda: lives)
+    meter.tick(job)
+    meter.lines("master-0", "epoch 0/4\nstep 5/10\nstep 9/10")
+    lives["master-0"] = Life([Span(RUNNING, 1.0, 2.0, "killed"), Span(RUNNING, 3.0)])
+    meter.tick(job)
+    meter.lines("master-0", "step 6/10")
+    assert [done for _, done in counted] == [9, 6]
+
+
+@pytest.mark.parametrize(
+    ("lines", "done"),
+    [
+        (["step 30/100"], ("step", 30)),
+        (["epoch 1/3", "step 4/10", "epoch 2/3", "step 4/10"], ("step", 14)),
+        (["Epoch 2/3 loss 0.1"], ("epoch", 2)),
+        (["epoch 0/3 loss 0.1", "epoch 1/3 loss 0.1"], ("epoch", 2)),
+        (["loss 0.5"], None),
+    ],
+)
+def test_what_is_done_is_counted_from_the_beginning(lines, done):
+    course = Course()
+    for number, line in enumerate(lines):
+        course.read(line, float(number))
+    assert course.done() == done
+
+
+def test_epochs_that_are_numbered_from_0_are_so_when_it_is_started_again():
+    course = Course()
+    course.read("epoch 0/3 loss 0.1", 0.0)
+    again = course.again()
+    again.read("epoch 2/3 loss 0.1", 1.0)
+    assert again.done() == ("epoch", 3)

@@ -14,6 +14,7 @@ from trireme.files.kept_record import LAYOUT
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
 from trireme.observers import timeline
+from trireme.observers.goodput.ledger import Ledger, metrics
 from trireme.observers.timeline import Attempt, Life, Span, spans
 from trireme.report import curves, of_workspace, page
 from trireme.report.picture import Curve, Picture, StepPicture, commands, requested_by
@@ -225,6 +226,17 @@ def test_cost_is_told_of_the_run_and_of_its_steps():
     found = shown(picture)
     assert "3.00 EUR" in found.texts and "2.50 EUR" in found.texts
     assert "cost" not in shown(a_picture()).texts
+
+
+def test_what_the_time_went_to_is_a_bar_and_a_table():
+    of = Ledger(seconds={"training": 60.0, "hang": 40.0}, cost={"training": 3.0}, ran=100.0)
+    picture = a_picture(metrics=metrics(of))
+    picture.tags = {"currency": "EUR"}
+    found = shown(picture)
+    assert found.bars("training") == ["training: 1 min 00 s, 60.0 %"]
+    assert found.bars("hang") == ["hang: 40 s, 40.0 %"]
+    assert "60% of 1 min 40 s: training 1 min 00 s, hang 40 s; 3.00 EUR" in found.texts
+    assert "Goodput" not in shown(a_picture()).texts
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "FAILED", "KILLED", "lost", "running", "pending"])

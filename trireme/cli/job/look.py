@@ -80,6 +80,8 @@ def _draw(answer: "JobStatus") -> None:
         typer.echo(plain(answer.reason))
     if answer.progress:
         typer.echo(f"progress: {answer.progress.words}")
+    if answer.goodput:
+        typer.echo(f"goodput: {answer.goodput.words}")
     if is_here:
         typer.echo(
             f"replicas: {', '.join(replica.name for replica in answer.replicas) or 'none yet'}"

@@ -159,9 +159,10 @@ def _run_there(job: "TrainingJob", cluster: "Cluster", dry_run: bool, wait: bool
 
 
 def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") -> None:
-    from trireme.observers import timeline
+    from trireme.observers import goodput, timeline
     from trireme.observers.advice import at_end
     from trireme.observers.base import Observers, installed_observers
+    from trireme.observers.goodput.observer import Goodput
     from trireme.observers.hangs import Hangs
     from trireme.observers.preflight.observer import Preflight
     from trireme.observers.printing import Printing
@@ -170,17 +171,20 @@ def _follow(job: "TrainingJob", manifest: dict[str, Any], cluster: "Cluster") ->
     from trireme.runner.cluster import runner
     from trireme.runner.cluster.follower import Limits
 
-    meter = Meter(job.leader)
     with tempfile.TemporaryDirectory() as directory:
         logs = Path(directory)
+        hangs, preflight = Hangs(), Preflight(job)
+        ledger = Goodput(logs / goodput.NAME, job.leader, manifest, hangs, preflight=preflight)
+        meter = Meter(job.leader, count=ledger.count)
         observers = [
             Printing(printer(), say),
             *installed_observers(job),
             meter,
             TrainerStatus(cluster, manifest, meter),
-            Preflight(job),
-            Hangs(),
+            preflight,
+            hangs,
             timeline.Timeline(logs / timeline.NAME),
+            ledger,
             at_end.Advice(at_end.about(job, manifest), logs),
         ]
         limits = Limits(job.queued_limit, job.starting_limit)

@@ -10,11 +10,12 @@ from trireme.errors import Cancelled, JobFailed, TriremeError
 from trireme.job.job import TrainingJob
 from trireme.kubernetes.amounts import is_gpu, limits, requests
 from trireme.manifests.roles import roles
-from trireme.observers import timeline
+from trireme.observers import goodput, timeline
 from trireme.observers.advice import TAG
 from trireme.observers.advice.measured import Asked, Measured, Use
 from trireme.observers.advice.suggestions import suggestions
 from trireme.observers.base import Observer
+from trireme.observers.goodput import kept
 
 Idle = Callable[[], tuple[float, float]]
 
@@ -29,7 +30,7 @@ class Advice(Observer):
 
         Args:
             about: What is known of the job beforehand.
-            logs: Where ``Timeline``, which comes before this observer, keeps its file.
+            logs: Where ``Timeline`` and ``Goodput``, which come before this observer, keep files.
             idle: What tells for how long this machine's processors have been idle, and there.
             says: Whether it is said, and not only kept.
         """
@@ -38,8 +39,9 @@ class Advice(Observer):
 
     def end(self, failure: BaseException | None) -> None:
         """Finds out what to change."""
+        about = replace(self._about, ledger=kept.read(self._logs / goodput.NAME))
         if isinstance(failure, JobFailed) and not isinstance(failure, Cancelled):
-            measured = replace(self._about, failure=f"{failure}\n{failure.detail}")
+            measured = replace(about, failure=f"{failure}\n{failure.detail}")
         elif failure is None:
             idle, total = (
                 now - before for now, before in zip(self._idle(), self._before, strict=True)
@@ -47,7 +49,7 @@ class Advice(Observer):
             lives = timeline.read(self._logs / timeline.NAME)
             uses = {name: Use(life.ran, life.cpu, life.peak_memory) for name, life in lives.items()}
             share = idle / total if total else None
-            measured = replace(self._about, replicas=uses, idle=share)
+            measured = replace(about, replicas=uses, idle=share)
         else:
             return
         try:

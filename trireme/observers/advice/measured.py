@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from trireme.kubernetes.amounts import Amounts
 from trireme.observers.advice.frames import KINDS
+from trireme.observers.goodput.ledger import Ledger
 
 FEWEST = 30  # looks at all processes before anything is said of what their time goes to
 LONG = 60.0  # seconds that a replica has to run, with its start, before anything follows from it
@@ -87,6 +88,7 @@ class Measured:
         args: Arguments of the program.
         has_tf_data: Whether its data comes from TensorFlow, as far as was seen.
         by_gradients: Whether its processes exchange the gradients of a batch, as far as was seen.
+        ledger: What its time went to, where that was kept.
         failure: What its replica to blame has printed last, where it has failed.
         place: Before a field of the job, as in ``job.``, where the job is part of a pipeline.
         least: Seconds that a replica has to be measured for anything to be said of its resources.
@@ -103,6 +105,7 @@ class Measured:
     has_tf_data: bool = False
     by_gradients: bool = True
     failure: str = ""
+    ledger: Ledger | None = None
     place: str = ""
     least: float = LONG
 

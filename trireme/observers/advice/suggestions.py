@@ -14,6 +14,9 @@ from trireme.cost.prices import Prices
 from trireme.kubernetes.amounts import shown
 from trireme.observers.advice.frames import COMMUNICATION, DATA
 from trireme.observers.advice.measured import FEWEST, Asked, Measured, Use, role_of
+from trireme.observers.goodput import interval
+from trireme.observers.goodput.ledger import Ledger
+from trireme.text.units import lasting
 
 MUCH_DATA = 0.20  # of the time: "highly input-bound" in TensorFlow's profiler
 MUCH_COMMUNICATION = 0.20  # likewise; PyTorch's profiler speaks of it from 0.10 on
@@ -28,6 +31,8 @@ UNUSED = 0.50  # of what was asked for, above which nothing is said
 IDLE_MACHINE = 0.10  # of this machine's processors: with fewer, replicas may lack them
 IDLE_GPU = 0.50  # of the time, as in PyTorch's profiler
 BFLOAT16 = 8.0  # compute capability: https://docs.nvidia.com/cuda/ampere-tuning-guide
+LONG_ENOUGH = 600.0  # seconds that it has to run for anything to be said of how often it saves
+LOST = 0.02  # of the time that another interval between checkpoints saves
 WAITS = 0.50  # of its time that a replica works without a GPU: with less, it waits for something
 
 GIB = 2**30
@@ -173,6 +178,22 @@ def find_out(measured: Measured) -> Suggestion | None:
     return None
 
 
+def save_as_often(measured: Measured) -> Suggestion | None:
+    """It saves much more often, or more seldom, than loses the least time."""
+    ledger = measured.ledger or Ledger()
+    saving = interval.how_often(ledger)
+    if not saving or saving.now is None or saving.lost_now is None:
+        return None
+    if saving.lost_now - saving.lost < LOST or ledger.ran < LONG_ENOUGH:
+        return None
+    why = f"saving every {lasting(saving.now)} loses {saving.lost_now:.1%} of the time"
+    change = f"save every {lasting(saving.every)}, which loses {saving.lost:.1%} (Young and Daly: "
+    change += f"a checkpoint stops training for {lasting(saving.stop)}, and it was "
+    times = "once" if ledger.interruptions == 1 else f"{ledger.interruptions} times"
+    change += f"interrupted {times} in {lasting(ledger.ran)})"
+    return Suggestion(why, change)
+
+
 class _Of(NamedTuple):
     """Something about the replicas of a role.
 
@@ -246,6 +267,7 @@ RULES: tuple[Callable[[Measured], Suggestion | None], ...] = (
     larger_batch,
     bfloat16,
     find_out,
+    save_as_often,
 )
 OF_ROLES = (more_cpus, fewer_cpus, more_memory, less_memory)
 

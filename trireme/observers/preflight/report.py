@@ -38,6 +38,7 @@ class Report:
 
     Attributes:
         problems: What is wrong, the cause first.
+        passed: When the replicas had met and found what they had to, by the time of day.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -46,6 +47,7 @@ class Report:
         self._found: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, dict[str, Any]] = {}
         self.problems: list[dict[str, Any]] = []
+        self.passed: list[float] = []
         self._seconds: float | None = None
         self._failed_at: float | None = None
         self._have_met = False
@@ -127,6 +129,7 @@ class Report:
             if "seconds" in content["verdict"]:  # of all, and so of the newest start
                 self._seconds = content["verdict"]["seconds"]
                 self.problems, self._failed_at = [], None
+                self.passed.append(time.time())
             self._add(content["verdict"]["problems"])
         if "verdict" in content or len(self._found) <= FEW:
             self._keep()

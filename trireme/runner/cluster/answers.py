@@ -75,5 +75,6 @@ def job_status(cluster: Cluster, name: str) -> JobStatus:
             Event(time=event["time"], reason=event["reason"], message=event["message"])
             for event in details.events
         ],
+        goodput=None,
         directory="",
     )

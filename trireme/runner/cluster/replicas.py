@@ -74,7 +74,8 @@ class Replica:
         self._lost_peer: dict[str, list[bool]] = {}  # each start of a pod but the present one
         self._spans: dict[tuple[str, datetime], Span] = {}
         self._used = UsageSum()
-        self._placed: float | None = None  # when its first pod was made
+        self._placed: float | None = None  # when its first pod got a node
+        self._pulls: dict[str, tuple[float, float]] = {}  # by pod
         self._pod: dict[str, Any] = {}
         self._gone = False
         self._lost: dict[str, dict[str, Any]] = {}  # its pods whose nodes are, by uid
@@ -85,8 +86,10 @@ class Replica:
     def update(self, pod: dict[str, Any], gone: bool) -> None:
         """Takes in how one of its pods is now."""
         uid, container = pod["metadata"]["uid"], identity.main_container(pod, self._container)
-        if self._placed is None and _age(pod):
-            self._placed = pods.moment(_age(pod)).timestamp()
+        if self._placed is None and (placed := pods.scheduled(pod)):
+            self._placed = placed.timestamp()
+        if pull := pods.pull(pod, container):
+            self._pulls[uid] = pull[0].timestamp(), pull[1].timestamp()
         if not self._pod or _age(pod) >= _age(self._pod):
             self._pod, self._gone = pod, gone
         if pods.lost_node(pod) and not gone:
@@ -201,7 +204,8 @@ class Replica:
         goes_on = goes_on and not self.is_over
         life = Life(spans(created.timestamp(), attempts, placed=self._placed, goes_on=goes_on))
         worked = self._used.cpu_seconds(life.ran)
-        return replace(life, cpu_seconds=worked, peak_memory=self._used.peak)
+        pulls = (*self._pulls.values(),)
+        return replace(life, cpu_seconds=worked, peak_memory=self._used.peak, pulls=pulls)
 
     def _failed(self, uid: str, span: Span) -> str:
         """Says how a start of it failed; empty where it did not, or was ended with its pod."""

@@ -1,19 +1,15 @@
 """The activity of a job on this machine that has been silent."""
 
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
-from trireme.files import event_files as events
+from trireme.files import checkpoint_files
 from trireme.observers import hangs
 from trireme.observers.base import Activity
 from trireme.runner.local import usage
 
 MEASURED = 10.0  # seconds over which the use of processors is measured
-DEPTH = 4  # folders, one in the other, that checkpoints may be in, as Lightning's are
-MOST = 10_000  # files that are looked at
 
 
 def activity(pids: Mapping[str, int], directory: str, since: float) -> Activity:
@@ -36,17 +32,7 @@ def activity(pids: Mapping[str, int], directory: str, since: float) -> Activity:
 
 def _newest_checkpoint(directory: str) -> float:
     newest = 0.0
-    for number, file in enumerate(_files(directory)):
-        if number == MOST:
-            break
+    for file in checkpoint_files.found(directory):
         with suppress(OSError):  # it is being replaced
             newest = max(newest, file.stat(follow_symlinks=False).st_mtime)
     return newest
-
-
-def _files(directory: str) -> Iterator[Path]:
-    for directory_path, folders, files in os.walk(directory):
-        depth = len(Path(directory_path).relative_to(directory).parts)
-        visited = [] if depth + 1 >= DEPTH else folders
-        folders[:] = [folder for folder in visited if folder != events.OF_CHECKPOINTS]
-        yield from (Path(directory_path, name) for name in files)

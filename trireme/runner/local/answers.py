@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from trireme.answers.answer import moment
+from trireme.answers.goodput import goodput
 from trireme.answers.jobs import JobList, JobStatus, ListedJob, ReplicaStatus, job_progress
 from trireme.runner.local import jobs
 
@@ -44,5 +45,6 @@ def job_status(home: Path, name: str) -> JobStatus:
         replicas=[ReplicaStatus(name=replica) for replica in job.replicas],
         conditions=[],
         events=[],
+        goodput=goodput(of) if (of := job.goodput) else None,
         directory=str(job.directory),
     )

@@ -24,11 +24,14 @@ from trireme.files.file_lock import FileLock, is_held
 from trireme.files.whole_file import write_whole
 from trireme.job.job import TrainingJob
 from trireme.manifests import render, to_yaml
-from trireme.observers import timeline
+from trireme.observers import goodput, timeline
 from trireme.observers.advice import at_end
 from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.dataset import Unchanged
+from trireme.observers.goodput import kept
+from trireme.observers.goodput.ledger import Ledger
+from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
 from trireme.observers.progress import Meter
 from trireme.observers.timeline import Timeline
@@ -92,6 +95,11 @@ class LocalJob:
     def progress(self) -> progress.Progress | None:
         """How far it is, or was at its end; None where that is not known."""
         return progress.read(self.directory / PROGRESS)
+
+    @property
+    def goodput(self) -> Ledger | None:
+        """What its time went to; None where that is not known."""
+        return kept.read(self.directory / "logs" / goodput.NAME)
 
 
 @contextmanager
@@ -161,13 +169,22 @@ def run(
             about = at_end.about(
                 job, manifest, has_gpu=processes.has_gpu(), cores=processes.cores()
             )
+            hangs = Hangs()
+            ledger = Goodput(
+                logs / goodput.NAME,
+                job.leader,
+                manifest,
+                hangs,
+                checkpoints=Path(ready.checkpoint_dir),
+            )
             own = [
                 *observers,
                 *([Unchanged(Path(ready.data_dir))] if job.dataset else []),
                 *installed_observers(job),
-                Meter(job.leader, partial(progress.write, directory / PROGRESS)),
-                Hangs(),
+                Meter(job.leader, partial(progress.write, directory / PROGRESS), ledger.count),
+                hangs,
                 Timeline(logs / timeline.NAME),
+                ledger,
                 Advice(about, logs, processes.idle),
             ]
             runner.run(manifest, logs, Observers(own, recorder), isolated=isolated)

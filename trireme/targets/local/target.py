@@ -14,6 +14,7 @@ from trireme.targets.local import runs
 from trireme.targets.local.runs import LocalRun
 
 if TYPE_CHECKING:
+    from trireme.observers.goodput.ledger import Ledger
     from trireme.pipeline.pipeline import Pipeline
     from trireme.planning import Plan
     from trireme.targets.local.result import Result
@@ -84,6 +85,19 @@ class Local(Target[LocalRun]):
         from trireme.finish import outcome
 
         return outcome.facts(run.workspace)
+
+    def goodput(self, run: LocalRun) -> "Ledger | None":
+        from trireme.observers.goodput.kept import read_all
+        from trireme.observers.goodput.ledger import Ledger
+
+        found = read_all(run.workspace)
+        return sum(found, Ledger()) if found else None
+
+    def goodput_before(self, pipeline: str) -> "Ledger | None":
+        from trireme.observers.goodput.ledger import Ledger
+
+        found = [self.goodput(run) for run in runs.latest() if run.pipeline == pipeline]
+        return sum(filter(None, found), Ledger())
 
     def error(self, run: LocalRun) -> TriremeError | None:
         """Returns what the run itself has failed with; see ``Target``."""
