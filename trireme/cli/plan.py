@@ -94,6 +94,7 @@ def plan(
 
         gpus = int(planned.total.requests.get(GPU, 0)) if planned.manifest else 0
         warnings += filter(None, [lacking_gpus(gpus)])
+        facts = planned.facts
     else:
         rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
         size = planned.workspace
@@ -241,7 +242,7 @@ def _draw_here(plan: RunPlan) -> None:
     typer.echo(f"{plan.pipeline} on {plan.place}\n")
     if plan.job:
         _draw_pods(plan)
-        _facts(_cost_in_words(plan))
+        _facts(_cost_in_words(plan) | plan.facts)
     else:
         table(["STEP", "IMAGE"], [[step.name, step.image] for step in plan.steps])
 

@@ -156,7 +156,7 @@ def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pip
     """Returns a pipeline with what its module says besides of its parameters."""
     offered = {
         name: found
-        for name in ("check", "trainings")
+        for name in ("check", "trainings", "planned")
         if callable(found := getattr(module, name, None)) and not _is_pipeline(found)
     }
     read = _read(graph)
