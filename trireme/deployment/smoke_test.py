@@ -149,7 +149,7 @@ def certain_of(outputs: np.ndarray, margins: np.ndarray, ends: np.ndarray, model
         str(output)[: end[number - 1]] if number else ""
         for output, end, number in zip(outputs, ends, first, strict=True)
     ]
-    whole = [bool(is_whole) for is_whole in ~may_change.any(axis=1)]
+    whole = [not any(tokens) for tokens in may_change.tolist()]
     return Certain(texts, whole, int(first.sum()), int(are_there.sum()), precision)
 
 
