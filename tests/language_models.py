@@ -42,7 +42,7 @@ def write_texts(folder, form, hours=20):
     return folder
 
 
-def write_model(folder: Path, width=32, seed=0, chat=True):
+def write_model(folder: Path, width=32, seed=0, chat=True, layers=2):
     """Leaves a model with its tokenizer, as ``save_pretrained`` does."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -69,7 +69,7 @@ def write_model(folder: Path, width=32, seed=0, chat=True):
             vocab_size=len(tokenizer),
             hidden_size=width,
             intermediate_size=2 * width,
-            num_hidden_layers=2,
+            num_hidden_layers=layers,
             num_attention_heads=2,
             max_position_embeddings=128,
             bos_token_id=None,

@@ -1,7 +1,7 @@
 """Fine-tune a language model of transformers by TRL and PEFT, on any number of processes.
 
 An ordinary program, which needs trl and peft, and to track metrics MLflow.
-Copy along: {llm_options,metrics,texts}.py
+Copy along: {llm_options,metrics,rewards,texts}.py
 Run it as it is (``python llm_finetuning.py``), under torchrun, or as the entrypoint of a
 PyTorchJob. It reads
 
@@ -26,26 +26,29 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import signal
+import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import llm_options
+import rewards
 import texts
 import torch
 import transformers
 from metrics import Metrics, until_sigterm
-from peft import LoraConfig, PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 RECLAIMED = 128 + signal.SIGTERM  # exit status that the training operator takes for "try again"
 CHECKPOINT = "checkpoint-*"
+BATCH = "samples-of-a-step"
 WHY = 300  # letters of what a library says
 COUNTED = 1000  # texts whose tokens are counted
-MAX_LENGTH = 1024  # tokens of a text, where a model takes as many
 
 METHODS: dict[str, tuple[Any, Any, tuple[tuple[str, ...], ...]]] = {
     "sft": (SFTTrainer, SFTConfig, (texts.MESSAGES, texts.COMPLETED, texts.TEXT)),
@@ -120,9 +123,9 @@ def prepare(arguments: argparse.Namespace, base: Path, rows: Any) -> Any:
             "base model that has one, or name a file with one by --chat-template"
         )
     text_config = config.get_text_config()
-    context = getattr(text_config, "max_position_embeddings", None) or MAX_LENGTH
+    context = getattr(text_config, "max_position_embeddings", None) or llm_options.MAX_LENGTH
     if arguments.max_length is None:
-        arguments.max_length = min(MAX_LENGTH, context)
+        arguments.max_length = min(llm_options.MAX_LENGTH, context)
     if arguments.max_length > context:
         raise texts.Unusable(
             f"--max-length {arguments.max_length}: the base model takes {context} tokens at most"
@@ -156,6 +159,44 @@ def load(base: Path, arguments: argparse.Namespace) -> Any:
         raise _no_model(base, error) from None
 
 
+def fitting(tokenizer: Any, rows: Any, arguments: argparse.Namespace) -> Any:
+    """Returns the texts whose prompts leave room for a completion; says what else is cut."""
+    count, longest = len(rows), arguments.max_length - 1
+    if arguments.method == "grpo":
+        longest = arguments.max_length - completion_length(arguments)
+    if "prompt" in rows.column_names and not arguments.packing:
+        rows = rows.filter(
+            lambda row: _prompt_length(tokenizer, row["prompt"]) <= longest, keep_in_memory=True
+        )
+        if not len(rows):
+            raise texts.Unusable(
+                f"--max-length {arguments.max_length}: the prompts of all {count} texts leave no "
+                f"room for a completion, as they have more than {longest} tokens"
+            )
+    if int(os.environ.get("RANK", 0)) == 0:
+        if left_out := count - len(rows):
+            print(
+                f"note: {left_out} of {count} texts are left out, as their prompts have more than "
+                f"{longest} tokens, see --max-length",
+                flush=True,
+            )
+        if arguments.method != "grpo" and not arguments.packing:
+            say_cut(tokenizer, rows, arguments.max_length)
+    return rows
+
+
+def completion_length(arguments: argparse.Namespace) -> int:
+    """Returns how many tokens an answer may have that a reward is given for."""
+    return int(arguments.max_length) // 2
+
+
+def _prompt_length(tokenizer: Any, prompt: Any) -> int:
+    if not texts.are_messages(prompt):
+        return len(tokenizer(prompt)["input_ids"])
+    made = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)
+    return len(made["input_ids"])
+
+
 def say_cut(tokenizer: Any, rows: Any, longest: int) -> None:
     """Says how many texts are longer than what is learnt of them."""
     counted = rows.select(range(min(COUNTED, len(rows))))
@@ -174,30 +215,6 @@ def _length(tokenizer: Any, row: dict[str, Any]) -> int:
         messages = [each for part in parts for each in part]
         return len(tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"])
     return len(tokenizer("".join(parts))["input_ids"])
-
-
-def reward_of(option: str) -> Callable[..., Any]:
-    """Returns the function that FILE.py:FUNCTION names, which scores completions."""
-    file, _, name = option.partition(":")
-    path = Path(file)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if not path.is_file() or not spec or not spec.loader:
-        raise texts.Unusable(f"--reward {option}: there is no Python file {file}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, name or "reward", None)
-    if not callable(function):
-        raise texts.Unusable(f"--reward {option}: {file} has no function {name or 'reward'}")
-
-    def reward(**columns: Any) -> Any:
-        try:
-            return function(**columns)
-        except Exception as error:
-            why = f"{type(error).__name__}: {_in_words(error)}"
-            raise texts.Unusable(f"--reward {option} raised {why}") from error
-
-    reward.__name__ = name or "reward"
-    return reward
 
 
 def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
@@ -225,6 +242,10 @@ def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
         "report_to": "none",
         "disable_tqdm": True,
     }
+    if arguments.strategy == "fsdp":
+        # A part of each checkpoint comes from each process, and is read by any number of them.
+        sharded = {"state_dict_type": "SHARDED_STATE_DICT", "activation_checkpointing": on_gpu}
+        common |= {"fsdp": True, "fsdp_config": sharded, "gradient_checkpointing": False}
     if arguments.method == "sft":
         return common | {"max_length": arguments.max_length, "packing": arguments.packing}
     if arguments.method == "dpo":
@@ -232,7 +253,7 @@ def options(arguments: argparse.Namespace, checkpoints: Path) -> dict[str, Any]:
     return common | {
         "beta": arguments.beta,
         "num_generations": arguments.generations,
-        "max_completion_length": arguments.max_length // 2,
+        "max_completion_length": completion_length(arguments),
     }
 
 
@@ -242,7 +263,14 @@ def train(arguments: argparse.Namespace) -> bool:
     checkpoints, left = texts.directory("CHECKPOINT_DIR"), texts.directory("MODEL_DIR")
     is_leader = os.environ.get("RANK", "0") == "0"
     check(arguments)
+    if arguments.strategy == "fsdp":
+        be_a_group()
+    newest = last_whole(checkpoints)
+    keep_batch(arguments, checkpoints, is_resumed=newest is not None)
     make_trainer, make_options, forms = METHODS[arguments.method]
+    more: dict[str, Any] = {}
+    if arguments.method == "grpo":
+        more["reward_funcs"] = rewards.load(arguments.reward)
     loaded = texts.load("train")
     try:
         rows = texts.in_form(loaded, forms)
@@ -253,11 +281,8 @@ def train(arguments: argparse.Namespace) -> bool:
         configured = make_options(**options(arguments, checkpoints))
     except ValueError as error:  # such as generations that do not divide a batch
         raise texts.Unusable(f"--method {arguments.method}: {_in_words(error)}") from None
-    if is_leader and arguments.method != "grpo" and not arguments.packing:
-        say_cut(tokenizer, rows, arguments.max_length)
-    more: dict[str, Any] = {}
-    if arguments.method == "grpo":
-        more["reward_funcs"] = reward_of(arguments.reward)
+    rows = fitting(tokenizer, rows, arguments)
+    check_room(base, left)
     if arguments.adapter != "none":
         more["peft_config"] = LoraConfig(
             r=arguments.rank,
@@ -276,7 +301,8 @@ def train(arguments: argparse.Namespace) -> bool:
         **more,
     )
     trainer.remove_callback(transformers.PrinterCallback)
-    newest = last_whole(checkpoints)
+    if arguments.strategy == "fsdp" and not trainer.is_fsdp_enabled:
+        raise texts.Unusable("--strategy fsdp needs a GPU in each process; take ddp")
     if newest and is_leader:
         print(f"resuming after step {step_of(newest)}", flush=True)
     trainer.train(resume_from_checkpoint=str(newest) if newest else None)
@@ -287,9 +313,65 @@ def train(arguments: argparse.Namespace) -> bool:
             step = trainer.state.global_step
             print(f"stopped after step {step}; training can resume from there", flush=True)
         return False
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if arguments.strategy == "fsdp":
+        gathered = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        weights = get_model_state_dict(model, options=gathered)  # by all processes together
+        if is_leader:
+            model = whole(weights, load(base, arguments), more.get("peft_config"))
     if is_leader:
-        save(trainer.accelerator.unwrap_model(trainer.model), tokenizer, base, left)
+        save(model, tokenizer, base, left)
     return True
+
+
+def be_a_group() -> None:
+    """Makes a process that is alone a group of one, which shards as one of several does."""
+    if "WORLD_SIZE" in os.environ:
+        return
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def keep_batch(arguments: argparse.Namespace, checkpoints: Path, is_resumed: bool) -> None:
+    """Divides the samples of a step among the processes that there are now.
+
+    Checkpoints count steps, so these have as many samples as before, also with more or fewer
+    processes.
+    """
+    world, file = int(os.environ.get("WORLD_SIZE", 1)), checkpoints / BATCH
+    samples = world * arguments.batch_size * arguments.accumulate
+    before = int(file.read_text()) if is_resumed and file.is_file() else samples
+    if before == samples:
+        if os.environ.get("RANK", "0") == "0":
+            checkpoints.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(".partial")
+            partial.write_text(str(samples))
+            partial.rename(file)
+        return
+    each, rest = divmod(before, world)
+    if rest:
+        raise texts.Unusable(
+            f"the checkpoints in {checkpoints} were made with {before} samples in a step, which "
+            f"{world} processes cannot share"
+        )
+    sizes = range(1, min(arguments.batch_size, each) + 1)
+    arguments.batch_size = max(size for size in sizes if each % size == 0)
+    arguments.accumulate = each // arguments.batch_size
+    if os.environ.get("RANK", "0") == "0":
+        print(
+            f"note: steps have {before} samples, as before: --batch-size {arguments.batch_size} "
+            f"--accumulate {arguments.accumulate} in each of {world} processes",
+            flush=True,
+        )
+
+
+def whole(weights: dict[str, Any], model: Any, adapter: LoraConfig | None) -> Any:
+    """Returns a model with the weights of all processes."""
+    model = get_peft_model(model, adapter) if adapter else model
+    model.load_state_dict(weights)
+    return model
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -299,6 +381,20 @@ def check(arguments: argparse.Namespace) -> None:
             raise texts.Unusable("--adapter qlora needs a GPU, and there is none; take lora")
         if not importlib.util.find_spec("bitsandbytes"):
             raise texts.Unusable("--adapter qlora needs the package bitsandbytes")
+
+
+def check_room(base: Path, left: Path) -> None:
+    """Refuses a folder that the model will not fit into, which is whole in there in the end."""
+    weights = sum(file.stat().st_size for file in base.glob("*.safetensors"))
+    dtype = AutoConfig.from_pretrained(base, trust_remote_code=False).dtype
+    if dtype in (torch.bfloat16, torch.float16) and not torch.cuda.is_available():
+        weights *= 2  # it is trained in float32
+    left.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(left).free) < weights:
+        raise texts.Unusable(
+            f"MODEL_DIR {left} has {free / 1e9:.3g} GB left, and the model needs "
+            f"{weights / 1e9:.3g} GB"
+        )
 
 
 def last_whole(checkpoints: Path) -> Path | None:

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 METHODS = ("sft", "dpo", "grpo")
 ADAPTERS = ("lora", "qlora", "none")
+MAX_LENGTH = 1024  # tokens of a text, where a model takes as many
+STRATEGIES = ("ddp", "fsdp")
 
 LEAST: dict[str, float] = {
     **dict.fromkeys(("batch_size", "accumulate", "rank", "log_every", "save_every"), 1),
@@ -31,6 +33,12 @@ def parse(description: str, words: Sequence[str] | None = None) -> argparse.Name
         help="sft: texts; dpo: chosen and rejected answers; grpo: prompts, and a reward",
     )
     add("--adapter", choices=ADAPTERS, default="lora", help="none: all weights are trained")
+    add(
+        "--strategy",
+        choices=STRATEGIES,
+        default="ddp",
+        help="ddp: each process has all weights; fsdp: each GPU has a part of them, with sft",
+    )
     add("--epochs", type=float, default=3.0)
     add("--steps", type=int, default=-1, help="in place of epochs")
     add("--batch-size", type=int, default=4, help="of each process")
@@ -75,6 +83,14 @@ def parse(description: str, words: Sequence[str] | None = None) -> argparse.Name
         raise ValueError("--method grpo goes with --reward FILE.py:FUNCTION, and only it does")
     if arguments.packing and arguments.method != "sft":
         raise ValueError(f"--packing goes with --method sft, not with {arguments.method}")
+    if arguments.strategy == "fsdp" and (arguments.method, arguments.adapter) not in (
+        ("sft", "lora"),
+        ("sft", "none"),
+    ):
+        raise ValueError(
+            "--strategy fsdp goes with --method sft and --adapter lora or none, not with "
+            f"{arguments.method} and {arguments.adapter}"
+        )
     if arguments.learning_rate is None:
         of_sft = 2e-5 if arguments.adapter == "none" else 2e-4
         arguments.learning_rate = of_sft if arguments.method == "sft" else 5e-6

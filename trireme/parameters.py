@@ -128,7 +128,7 @@ PARAMETERS = {
         str,
         "",
         "The model that training starts from, which programs find as BASE_MODEL_DIR: "
-        "hf://org/name[@revision], or a URI as for the dataset. Empty: none.",
+        "hf://org/name[@revision], models:/NAME[@ALIAS], or a URI as for the dataset. Empty: none.",
     ),
     "base_model_secret": Described(
         str,

@@ -70,6 +70,7 @@ class Plan:
         job: What became the manifest, of a pipeline.
         account: The service account of a run's steps; empty for a job alone, which this user
             makes.
+        facts: What else the pipeline says of it.
     """
 
     steps: list[tuple[str, str]]
@@ -175,6 +176,7 @@ def plan_pipeline(
         ],
         rights=[*job.rights, (PODS, "", "get"), *([CODE] if takes_config_map else [])],
         deploying=objects.rights(KINDS[kind]) if kind and is_ours else [],
+        facts=pipeline.planned(arguments) if pipeline.planned else {},
     )
 
 

@@ -27,7 +27,8 @@ def dataset(
             optional.
         options: How to reach it and which files to use, as in
             trireme.data.description.
-        base_model: The model that training starts from, by a URI as the dataset's; empty for none.
+        base_model: The model that training starts from, by a URI as the dataset's or models:/NAME,
+            NAME@ALIAS or NAME/VERSION of MLflow's registry; empty for none.
         base_model_secret: The Secret with its credentials, as for the dataset.
         base_model_options: How to reach it, as for the dataset.
         workspace: The run workspace.

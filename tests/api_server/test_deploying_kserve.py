@@ -16,7 +16,6 @@ from player import REAL, make_namespace, remove_namespace
 
 from trireme.deployment import manifests, objects, release, rollout
 from trireme.deployment.deploy import place
-from trireme.deployment.model_version import ModelVersion
 from trireme.deployment.release import NotDeployed, Plan
 from trireme.deployment.scoring_client import OpenInferenceClient
 from trireme.deployment.smoke_test import Expected
@@ -24,6 +23,7 @@ from trireme.errors import InputError
 from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, Invalid, KindMissing, NotFound
 from trireme.kubernetes.resources import PODS, Resource
+from trireme.tracking.model_versions import ModelVersion
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

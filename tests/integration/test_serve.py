@@ -18,9 +18,10 @@ import tracking_uri
 import yaml
 
 from trireme.deployment import manifests, serving, smoke_test
-from trireme.deployment.model_version import download, find
+from trireme.deployment.model_version import download
 from trireme.runner.local.ports import Ports
 from trireme.tracking import journal
+from trireme.tracking.model_versions import find
 from trireme.tracking.sync import StepRun, sync
 
 pytestmark = pytest.mark.slow

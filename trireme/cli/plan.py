@@ -100,6 +100,7 @@ def plan(
 
         gpus = int(planned.total.requests.get(GPU, 0)) if planned.manifest else 0
         warnings += filter(None, [lacking_gpus(gpus)])
+        facts = planned.facts
     else:
         rights = access.in_words(dict.fromkeys([*planned.rights, *planned.deploying]))
         size = planned.workspace

@@ -42,6 +42,14 @@ def serve(
         str,
         typer.Option(help="With --render deployment: image with MLflow and the model's packages."),
     ] = PYTORCH,
+    adapter: Annotated[
+        list[str],
+        typer.Option(
+            metavar="MODEL",
+            help="With --render deployment: a language model trained from this one, whose adapter "
+            "vLLM serves beside it; may be repeated.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every line of the server.")
     ] = False,
@@ -50,16 +58,19 @@ def serve(
     if render:
         if check or port:
             raise InputError("--render starts no server: leave out --check and --port")
-        _render(model, render, image)
+        _render(model, render, image, adapter)
         return
+    if adapter:
+        raise InputError("--adapter goes with --render deployment")
     with handled(_end, from_a_terminal()):
         from trireme.deployment import model_version, serving
         from trireme.runner.local.ports import Ports
+        from trireme.tracking import model_versions
 
         with closing(Ports()) as ports, tempfile.TemporaryDirectory(prefix="trireme-") as directory:
             if port:
                 serving.check_port(port)
-            version = model_version.find(model)
+            version = model_versions.find(model)
             if version.note:
                 typer.echo(version.note, err=True)
             downloaded = model_version.download(version, Path(directory, "model"))
@@ -67,26 +78,31 @@ def serve(
             run(downloaded, port or ports.take(), verbose)
 
 
-def _render(text: str, kind: str, image: str) -> None:
+def _render(text: str, kind: str, image: str, adapters: list[str]) -> None:
+    from trireme.deployment import adapters as of_adapters
     from trireme.deployment import manifests, model_version, openai_api
     from trireme.manifests import to_yaml
-    from trireme.tracking import store
+    from trireme.tracking import model_versions, store
 
     check_kind("--render", kind)
     uri = store.use()
-    model = model_version.find(text)
+    model = model_versions.find(text)
     if model.note:
         typer.echo(model.note, err=True)
     with tempfile.TemporaryDirectory(prefix="trireme-") as directory:
         downloaded = model_version.download(model, Path(directory, "model"))
         size, api = downloaded.size, openai_api.of(downloaded)
+    if adapters and (kind != "deployment" or not api):
+        what = f"--render {kind}" if kind != "deployment" else f"{model}, no language model"
+        raise InputError(f"--adapter goes with --render deployment of a language model, not {what}")
     if kind == "kserve":
         storage = model_version.storage_uri(model)
         rendered = [manifests.inference_service(model, storage, size, api)]
     else:
         image = manifests.VLLM if api and image == PYTORCH else image
         example = model_version.example_file(model)
-        rendered = manifests.deployment(model, example, uri, image, size, api)
+        beside = of_adapters.of(adapters, model)
+        rendered = manifests.deployment(model, example, uri, image, size, api, beside)
     typer.echo("---\n".join(to_yaml(manifest) for manifest in rendered), nl=False)
 
 

@@ -10,9 +10,9 @@ import yaml
 
 from trireme.data import mounted
 from trireme.data.description import Dataset, check_here, described
-from trireme.data.sources import source_of
+from trireme.data.sources import Fault, source_of
 from trireme.data.staging import Staged, cache_of, stage
-from trireme.errors import TriremeError
+from trireme.errors import InputError, TriremeError
 from trireme.tracking import journal
 
 PLACE = "base_model"
@@ -65,6 +65,21 @@ def stage_base_model(workspace: Path, uri: str, secret: str, options: dict[str, 
     if license := license_of(workspace / PLACE):
         journal.log_tags({"base_model.license": license})
     return staged
+
+
+@_so_called()
+def text_of(name: str, uri: str, secret: str, options: dict[str, Any]) -> str:
+    """Returns a small file of it, which alone is read, before a run."""
+    wanted = described(uri, secret, options, BaseModel)
+    check_here(wanted)
+    source = source_of(wanted)
+    found = next((entry for entry in source.list() if entry.name == name), None)
+    if found is None:
+        raise InputError(f"dataset_uri {uri!r}: it has no {name}")
+    try:
+        return b"".join(source.read(found, 0, found.size)).decode()
+    except (Fault, ValueError) as error:
+        raise TriremeError(f"dataset_uri {uri!r}: {name} could not be read: {error}") from None
 
 
 def license_of(folder: Path) -> str:

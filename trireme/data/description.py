@@ -53,7 +53,7 @@ def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
 
 def takes_secret(kind: str) -> bool:
     """Whether a kind of place can be opened with credentials."""
-    if kind in (*STORES, *MOUNTED, "http", "hf", "file", "builtin"):
+    if kind in (*STORES, *MOUNTED, "http", "hf", "file", "builtin", "models"):
         return kind in (*STORES, "http", "hf")
     source = plugins.load(uris.added()[kind])
     return bool(getattr(source, "takes_secret", False))
@@ -118,6 +118,8 @@ class Dataset(StrictModel):
                 "label goes with holdout; elsewhere dataset.json names it, as in "
                 """{"label": "COLUMN"}"""
             )
+        if kind == "models" and self.purpose != "base_model":
+            raise ValueError("models:/ goes with a base model, not with a dataset")
         if self.holdout is not None and self.purpose != "dataset":
             raise ValueError("holdout goes with a dataset, not with a base model")
         if self.holdout is not None and self.way == "mount":

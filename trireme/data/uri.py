@@ -34,6 +34,7 @@ ACCEPTED = (
 CLAIM = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 """What the name of a PersistentVolumeClaim looks like."""
 
+_REGISTERED = re.compile(r"models:/([^/@]+)(?:@([^/@]+)|/([0-9]+))?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _PLACES = {
     "pvc": (CLAIM, "the name of a claim"),
@@ -58,12 +59,12 @@ class Place:
     """A URI taken apart.
 
     Attributes:
-        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs``, ``hf`` or ``http``,
-            or the scheme of another package's source.
+        kind: ``file``, ``builtin``, ``pvc``, ``nfs``, ``oss``, ``s3``, ``gs``, ``hf``, ``http`` or
+            ``models``, or the scheme of another package's source.
         host: A bucket, a server, a claim; of ``hf`` a repository, ``datasets/org/name`` or
-            ``org/name``.
+            ``org/name``; of ``models`` the name of a registered model.
         path: What is meant in there, with no ``/`` at either end; for ``file`` a path here.
-        revision: Of ``hf``: a branch, a tag or a commit.
+        revision: Of ``hf``: a branch, a tag or a commit; of ``models``: an alias or a version.
     """
 
     kind: str
@@ -89,6 +90,8 @@ def place(uri: str) -> Place:
         raise InputError(f"dataset_uri {uri!r} names nothing; accepted are {accepted()}")
     if holder := _LOGIN.match(uri):
         raise InputError(_advice(holder[1]))
+    if uri.startswith("models:/"):
+        return _registered(uri)
     match = _SCHEME.fullmatch(uri)
     if not match:
         return Place("file", "", uri)
@@ -134,14 +137,17 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def at_commit(uri: str, commit: str) -> str:
-    """Returns the URI of a Hub's repository as it was at a commit."""
+    """Returns the URI of a Hub's repository as it was at a commit, or of a model's version."""
     repository = place(uri)
+    if repository.kind == "models":
+        return commit
     return f"hf://{repository.host}@{commit}/{repository.path}".rstrip("/")
 
 
 def absolute(uri: str) -> str:
     """Returns a URI that means the same in any folder: a relative path with its folder."""
-    is_relative = uri and not _SCHEME.fullmatch(uri) and not uri.startswith(("/", "~"))
+    is_named = _SCHEME.fullmatch(uri) or uri.startswith(("/", "~", "models:/"))
+    is_relative = uri and not is_named
     return str(Path(uri).absolute()) if is_relative else uri
 
 
@@ -174,6 +180,16 @@ def _hub(uri: str, rest: str) -> Place:
     return Place(
         "hf", match["name"], (match["path"] or "")[1:], unquote(match["revision"] or "main")
     )
+
+
+def _registered(uri: str) -> Place:
+    # As MLflow has it: https://mlflow.org/docs/latest/ml/model-registry/
+    match = _REGISTERED.fullmatch(uri)
+    if not match:
+        raise InputError(
+            f"dataset_uri {uri!r}: must be models:/NAME, models:/NAME@ALIAS or models:/NAME/VERSION"
+        )
+    return Place("models", match[1], "", match[2] or match[3] or "")
 
 
 def _web(uri: str) -> Place:

@@ -28,7 +28,7 @@ from trireme.deployment.scoring_client import (
 from trireme.errors import InputError
 from trireme.images import PYTORCH
 from trireme.kubernetes.connection import Cluster
-from trireme.tracking import store
+from trireme.tracking import model_versions, store
 
 TIMEOUT = 600  # seconds
 # https://github.com/SeldonIO/MLServer/blob/1.7.1/runtimes/mlflow/mlserver_mlflow/metadata.py
@@ -67,7 +67,7 @@ def deploy(
         One sentence on what was done, and where the model answers.
     """
     check_kind("the way to deploy", kind)
-    version = model_version.find(model)
+    version = model_versions.find(model)
     if version.note:
         on_state(version.note)
     uri = store.use()

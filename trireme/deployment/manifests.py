@@ -1,22 +1,25 @@
 """A registered model on a cluster: as a KServe InferenceService, or a Deployment and a Service."""
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from trireme.deployment.model_version import ModelVersion
+from trireme.deployment.adapters import FOLDER, Adapter, largest
 from trireme.deployment.openai_api import OpenAIApi
 from trireme.errors import InputError
 from trireme.images import PYTORCH
 from trireme.models.language import MODEL as WHOLE
 from trireme.tracking.environment import SECRET
+from trireme.tracking.model_versions import ModelVersion
 from trireme.tracking.store import public
 
 PORT = 8080
 SMOKE_TEST = 30  # seconds that a new pod has to be ready before an old one is ended
 USER = 1000
 FILES = PurePosixPath("/model")
+ADAPTERS = FILES / "adapters"
 
 MODEL = "trireme/model"
 """The annotation that names the version that an object serves."""
@@ -93,12 +96,14 @@ def deployment(
     image: str,
     size: int,
     api: OpenAIApi | None = None,
+    adapters: Sequence[Adapter] = (),
 ) -> list[dict[str, Any]]:
     """Returns a Deployment of MLflow's scoring server or of vLLM, and a Service before it.
 
     Args:
         size: Bytes of the model's files, by which its memory goes.
         api: How a language model is asked, of vLLM; none: of MLflow's server.
+        adapters: Of a language model: each is asked by its own name.
     """
     server = urlsplit(tracking_uri)
     if server.scheme not in ("http", "https") or server.hostname in _ONLY_HERE:
@@ -115,7 +120,7 @@ def deployment(
     selector = {"app.kubernetes.io/name": metadata["name"]}
     pod = {
         "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
-        "spec": _pod(model, example, public(tracking_uri), image, _resources(size), api),
+        "spec": _pod(model, example, public(tracking_uri), image, _resources(size), api, adapters),
     }
     # No replicas: how many there are is left to whoever scales it.
     spec = {
@@ -166,6 +171,7 @@ def _pod(
     image: str,
     resources: dict[str, Any],
     api: OpenAIApi | None,
+    adapters: Sequence[Adapter],
 ) -> dict[str, Any]:
     files = {"name": "model", "mountPath": str(FILES)}
     scratch = {"name": "tmp", "mountPath": "/tmp"}
@@ -178,11 +184,18 @@ def _pod(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "initContainers": [
-            _download(model, tracking_uri, PYTORCH if api else image)
+            _download(name, uri, folder, tracking_uri, PYTORCH if api else image)
             | {"volumeMounts": [files, scratch], "resources": resources}
+            for name, uri, folder in (
+                ("model", model.uri, FILES),
+                *(
+                    (f"adapter-{number}", f"{each.model.uri}/{FOLDER}", ADAPTERS / each.name)
+                    for number, each in enumerate(adapters, 1)
+                ),
+            )
         ],
         "containers": [
-            (_vllm(api, example, image) if api else _server(example, image))
+            (_vllm(api, example, image, adapters) if api else _server(example, image))
             | {"volumeMounts": [files | {"readOnly": True}, scratch]}
             | {"resources": _with_gpu(resources) if api and image == VLLM else resources}
         ],
@@ -190,12 +203,14 @@ def _pod(
     }
 
 
-def _download(model: ModelVersion, tracking_uri: str, image: str) -> dict[str, Any]:
+def _download(
+    name: str, uri: str, folder: PurePosixPath, tracking_uri: str, image: str
+) -> dict[str, Any]:
     """Returns the container that brings the files; only this one may talk to the registry."""
     return _container(
-        "model",
+        name,
         image,
-        ["mlflow", "artifacts", "download", "-u", model.uri, "-d", str(FILES)],
+        ["mlflow", "artifacts", "download", "-u", uri, "-d", str(folder)],
         # The kubelet tries again as well, and tells why it has to.
         {"MLFLOW_TRACKING_URI": tracking_uri, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"},
     ) | {"envFrom": [{"secretRef": {"name": SECRET, "optional": True}}]}
@@ -205,10 +220,15 @@ def _with_gpu(resources: dict[str, Any]) -> dict[str, Any]:
     return resources | {"limits": resources["limits"] | {GPU: "1"}}
 
 
-def _vllm(api: OpenAIApi, example: str, image: str) -> dict[str, Any]:
+def _vllm(api: OpenAIApi, example: str, image: str, adapters: Sequence[Adapter]) -> dict[str, Any]:
     """Returns the container of vLLM, which serves a language model by OpenAI's API."""
     name = ["--served-model-name", api.model]
     command = ["vllm", "serve", str(FILES / WHOLE), *name, "--host", "0.0.0.0", "--port", str(PORT)]
+    if adapters:
+        # https://docs.vllm.ai/en/latest/features/lora/
+        command += ["--enable-lora", "--max-lora-rank", str(largest(list(adapters)))]
+        named = [f"{each.name}={ADAPTERS / each.name / FOLDER}" for each in adapters]
+        command += ["--lora-modules", *named]
     environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     server = _container("server", image, command, environment)
     return server | _probed("/health", api.path, example, LOADING)

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Any
 
 from trireme.deployment.manifests import MODEL
-from trireme.deployment.model_version import ModelVersion
 from trireme.errors import InputError, TriremeError
 from trireme.kubernetes import access
 from trireme.kubernetes.access import Right
@@ -13,6 +12,7 @@ from trireme.kubernetes.connection import Cluster
 from trireme.kubernetes.errors import AlreadyThere, NotFound
 from trireme.kubernetes.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from trireme.process.patience import wait_for
+from trireme.tracking.model_versions import ModelVersion
 
 Manifest = dict[str, Any]
 

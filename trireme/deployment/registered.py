@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from trireme.deployment.model_version import said_in_a_sentence
 from trireme.errors import InputError
 from trireme.tracking import store
 from trireme.tracking.client import every
+from trireme.tracking.model_versions import said_in_a_sentence
 from trireme.tracking.registry import CHAMPION, LOCK, RUN_NAME, SINCE
 
 HELD_OUT = "held_out_"

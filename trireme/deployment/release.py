@@ -9,7 +9,6 @@ from types import FrameType
 from typing import NoReturn
 
 from trireme.deployment import objects
-from trireme.deployment.model_version import ModelVersion
 from trireme.deployment.objects import Manifest, named
 from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.pod_problems import Pod
@@ -18,6 +17,7 @@ from trireme.deployment.smoke_test import Agreement, Expected, Predicting, compa
 from trireme.errors import InputError, TriremeError
 from trireme.kubernetes.connection import Cluster
 from trireme.process.signals import from_a_terminal, handled
+from trireme.tracking.model_versions import ModelVersion
 
 RESTORING = 120.0  # seconds that are waited for the version before to be back
 

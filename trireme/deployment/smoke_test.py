@@ -9,15 +9,18 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.model_version import DownloadedModel
 from trireme.deployment.serving import BODY_LIMIT, ServingFailed
 from trireme.errors import InputError
 from trireme.evaluation.held_out import held_out, predict_in_batches
 from trireme.evaluation.onnx_file import load_onnx
-from trireme.exporting.agreement import allowed, largest
+from trireme.exporting.agreement import TOLERANCES, allowed, largest
 from trireme.exporting.packaging import SAMPLE
 from trireme.files.home import home
+from trireme.models import language
+from trireme.models.language import MODEL
 from trireme.models.trained import NotLoadable
+from trireme.tracking.model_versions import ModelVersion
 
 SAMPLES = 64  # held-out samples that are sent
 BATCH = 16  # samples in one request, where they are small
@@ -33,26 +36,53 @@ class Predicting(Protocol):
         """Returns the answer to a request, both as MLflow's scoring server has them."""
 
 
+class Certain(NamedTuple):
+    """What of a language model's answers is the same however a server rounds.
+
+    Attributes:
+        texts: How each answer has to begin.
+        whole: Whether that is all of it.
+        tokens: How many tokens that is, in all answers.
+        of: How many tokens these have.
+        precision: The numbers that may be rounded so.
+    """
+
+    texts: list[str]
+    whole: list[bool]
+    tokens: int
+    of: int
+    precision: str
+
+
 class Expected(NamedTuple):
     """What is sent to a server in one request, and the right answer; None where any is right.
 
     Attributes:
         request: The request as it was logged, where it is not made of the inputs.
+        certain: Of a language model what of its answers is certain; None: all of them.
     """
 
     inputs: np.ndarray
     outputs: np.ndarray | None
     request: str = ""
+    certain: Certain | None = None
 
 
 class Agreement(NamedTuple):
-    """How well a server agrees with the exported file."""
+    """How well a server agrees with the exported file.
+
+    Attributes:
+        words: What was compared of a language model's answers; empty for another model.
+    """
 
     difference: float
     allowed: float
     samples: int
+    words: str = ""
 
     def __str__(self) -> str:
+        if self.words:
+            return f"agrees with its file: {self.words}"
         if not self.samples:
             return "answers; its outputs are not numbers that could be compared"
         return (
@@ -70,9 +100,23 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     """
     model, files, described = downloaded
     if kept_answers := _kept_answers(files):
-        inputs, outputs = kept_answers
+        inputs, outputs = kept_answers["inputs"], kept_answers["outputs"]
         parts = (slice(0, 1), slice(1, None)) if len(inputs) > 1 else (slice(0, 1),)
-        return [Expected(inputs[part], outputs[part]) for part in parts]
+        return [
+            Expected(
+                inputs[part],
+                outputs[part],
+                certain=certain_of(
+                    outputs[part],
+                    kept_answers["margins"][part],
+                    kept_answers["ends"][part],
+                    files / MODEL,
+                )
+                if "margins" in kept_answers
+                else None,
+            )
+            for part in parts
+        ]
     if "onnx" not in described.flavors:  # it has to answer at all
         logged = request(downloaded)
         return [Expected(np.asarray(json.loads(logged).get("inputs")), None, logged)]
@@ -86,12 +130,38 @@ def expected_answers(downloaded: DownloadedModel) -> list[Expected]:
     return list(starmap(Expected, zip(batches, answers, strict=True)))
 
 
-def _kept_answers(files: Path) -> tuple[np.ndarray, np.ndarray] | None:
+def certain_of(outputs: np.ndarray, margins: np.ndarray, ends: np.ndarray, model: Path) -> Certain:
+    """Returns what of answers is certain: all before the first token that rounding may change.
+
+    Two logits may each be off by what is accepted of an exported file. A server may compute with
+    fewer bits than the file has: vLLM does so with float32, in float16. How vLLM itself is tested:
+    https://github.com/vllm-project/vllm/blob/main/tests/models/utils.py, check_logprobs_close.
+
+    Args:
+        margins: Of each token, see ``trireme/exporting/answering.py``; NaN where there is none.
+        ends: How many characters an answer has with each token.
+        model: The folder of transformers.
+    """
+    precision = language.precision(model)
+    if precision in ("float64", "float32"):
+        precision = "float16"
+    may_change = margins <= 2 * TOLERANCES[".onnx"][precision]
+    are_there = ~np.isnan(margins)
+    first = np.where(may_change.any(axis=1), may_change.argmax(axis=1), are_there.sum(axis=1))
+    texts = [
+        str(output)[: end[number - 1]] if number else ""
+        for output, end, number in zip(outputs, ends, first, strict=True)
+    ]
+    whole = [not any(tokens) for tokens in may_change.tolist()]
+    return Certain(texts, whole, int(first.sum()), int(are_there.sum()), precision)
+
+
+def _kept_answers(files: Path) -> dict[str, np.ndarray] | None:
     """Returns what a packaged model was asked and has answered; None where that was not kept."""
     try:
         with np.load(files / SAMPLE) as arrays:
-            if {*arrays.files} == {"inputs", "outputs"}:
-                return arrays["inputs"], arrays["outputs"]
+            if {*arrays.files} in ({"inputs", "outputs"}, {"inputs", "outputs", "margins", "ends"}):
+                return {name: arrays[name] for name in arrays.files}
     except (FileNotFoundError, AttributeError, EOFError, TypeError, ValueError, BadZipFile):
         pass  # a file of that name is the user's own
     return None
@@ -100,9 +170,13 @@ def _kept_answers(files: Path) -> tuple[np.ndarray, np.ndarray] | None:
 def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
     """Sends every sample to a server, and compares its answers."""
     differences, size, samples = [0.0], 0.0, 0
-    for inputs, outputs, logged in pairs:
+    compared: list[tuple[Certain, int]] = []
+    for inputs, outputs, logged, certain in pairs:
         answer = _first_output(server.answer(logged or body(inputs)))
-        if outputs is not None:
+        if certain and outputs is not None:
+            compared.append((certain, _same_words(inputs, answer, outputs, certain)))
+            samples += len(inputs)
+        elif outputs is not None:
             differences.append(_difference(answer, outputs))
             if outputs.dtype.kind != WORDS:
                 size = max(size, largest(outputs))
@@ -113,7 +187,39 @@ def compare(server: Predicting, pairs: list[Expected]) -> Agreement:
             "the server's outputs differ from the exported file's: largest difference "
             f"{difference:.3g}, allowed {limit:.3g}"
         )
-    return Agreement(difference, limit, samples)
+    return Agreement(difference, limit, samples, _in_words(compared, samples))
+
+
+def _same_words(inputs: np.ndarray, answer: Any, outputs: np.ndarray, certain: Certain) -> int:
+    """Refuses answers that are others where they are certain; returns how many are the same."""
+    if not isinstance(answer, list) or len(answer) != len(outputs):
+        raise ServingFailed(f"the server returns no answers: {str(answer)[:SHOWN]}")
+    for question, reply, right, is_whole in zip(
+        inputs, answer, certain.texts, certain.whole, strict=True
+    ):
+        # Whether an answer begins with a space is a matter of how it is decoded.
+        words, begins = str(reply).lstrip(), right.lstrip()
+        if words != begins if is_whole else not words.startswith(begins):
+            raise ServingFailed(
+                f"the server answers {str(question)[:SHOWN]!r} with {words[:SHOWN]!r}, where the "
+                f"exported model says {begins[:SHOWN]!r}"
+            )
+    return sum(
+        str(reply).strip() == str(right).strip()
+        for reply, right in zip(answer, outputs, strict=True)
+    )
+
+
+def _in_words(compared: list[tuple[Certain, int]], samples: int) -> str:
+    if not compared:
+        return ""
+    tokens, of = (
+        sum(getattr(certain, name) for certain, _ in compared) for name in ("tokens", "of")
+    )
+    return (
+        f"{sum(same for _, same in compared)} of {samples} answers are the same, and of their {of} "
+        f"tokens all {tokens} that {compared[0][0].precision} cannot change"
+    )
 
 
 def _batches(samples: list[np.ndarray]) -> Iterator[np.ndarray]:

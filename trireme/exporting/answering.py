@@ -14,6 +14,7 @@ import os
 import site
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,12 @@ def _mlflow(file: str) -> Predict:
 
 
 def _language_model(file: str) -> Predict:
-    """Loads a language model, which answers texts by the logits of the next token, and in words."""
+    """Loads a language model, which answers texts by the logits of the next token, and in words.
+
+    Of each token that it says there is how many characters have been said with it, and its margin:
+    by how much it was likelier than the second, relative to the largest logit. Numbers that are
+    computed otherwise may change a token of a small margin, and with it all that follow.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -125,26 +131,48 @@ def _language_model(file: str) -> Predict:
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model.eval()
 
+    def answered(text: str) -> tuple[np.ndarray, str, np.ndarray, np.ndarray]:
+        if tokenizer.chat_template:
+            encoded = tokenizer.apply_chat_template(
+                [{"role": "user", "content": text}],
+                add_generation_prompt=True,
+                return_dict=True,
+                return_tensors="pt",
+            )
+        else:
+            encoded = tokenizer(text, return_tensors="pt")
+        inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
+        with torch.inference_mode():
+            logits = model(**inputs).logits[0, -1].float().numpy()
+            generated = model.generate(
+                **inputs,
+                do_sample=False,
+                max_new_tokens=TOKENS,
+                output_scores=True,
+                return_dict_in_generate=True,
+            )
+        tokens = generated.sequences[0, inputs["input_ids"].shape[1] :]
+        answer = tokenizer.decode(tokens, skip_special_tokens=True)
+        margins, ends = np.full(TOKENS, np.nan, "f4"), np.full(TOKENS, -1, "i4")
+        for number, scores in enumerate(generated.scores):
+            first, second = scores[0].float().topk(2).values.tolist()
+            size = scores[0][scores[0].isfinite()].abs().max().item()
+            margins[number] = (first - second) / size if size else 0.0
+            text_so_far = tokenizer.decode(tokens[: number + 1], skip_special_tokens=True)
+            # A character of several tokens is not there before its last.
+            pairs = zip(text_so_far, answer, strict=False)
+            ends[number] = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return logits, answer, margins, ends
+
     def predict(texts: np.ndarray) -> np.ndarray:
-        answers = []
-        for text in texts.tolist():
-            if tokenizer.chat_template:
-                encoded = tokenizer.apply_chat_template(
-                    [{"role": "user", "content": text}],
-                    add_generation_prompt=True,
-                    return_dict=True,
-                    return_tensors="pt",
-                )
-            else:
-                encoded = tokenizer(text, return_tensors="pt")
-            inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-            with torch.inference_mode():
-                logits = model(**inputs).logits[0, -1].float().numpy()
-                generated = model.generate(**inputs, do_sample=False, max_new_tokens=TOKENS)
-            reply = generated[0, inputs["input_ids"].shape[1] :]
-            answers.append((logits, tokenizer.decode(reply, skip_special_tokens=True)))
-        longest = max(1, *(len(reply) for _, reply in answers))
-        columns = [("logits", "f4", answers[0][0].shape), ("answer", f"U{longest}")]
+        answers = [answered(text) for text in texts.tolist()]
+        longest = max(1, *(len(answer) for _, answer, _, _ in answers))
+        columns = [
+            ("logits", "f4", answers[0][0].shape),
+            ("answer", f"U{longest}"),
+            ("margins", "f4", (TOKENS,)),
+            ("ends", "i4", (TOKENS,)),
+        ]
         return np.array(answers, dtype=columns)
 
     return predict

@@ -42,10 +42,14 @@ class Differs(StepFailed):
 
 
 class Answers(NamedTuple):
-    """What a packaged model was asked, what it has answered, and by how much its logits differ."""
+    """What a packaged model was asked, what it has answered, and by how much its logits differ.
 
-    inputs: np.ndarray
-    outputs: np.ndarray
+    Attributes:
+        kept: What a server is compared with: ``inputs`` and ``outputs``, texts; and of each token
+            of these its margin, see ``answering.py``, and how many characters end with it.
+    """
+
+    kept: dict[str, np.ndarray]
     difference: float
 
 
@@ -76,12 +80,21 @@ def merge(adapter: Path, base: str, destination: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     plain = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
+    own = {f"base_model.model.{name}" for name in plain.state_dict()}  # which may be trained, too
     try:
         with _with_base(adapter, base) as folder:
             model = peft.PeftModel.from_pretrained(plain, str(folder))
+            left = peft.load_peft_weights(str(folder))
+            loaded = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
     except (RuntimeError, ValueError, KeyError) as error:
         why = " ".join(str(error).split())[:200]
         raise NotLoadable(f"the adapter is of another base model than {base}: {why}") from None
+    # PEFT only warns of these, and goes on with a part of the adapter, or with nothing of it.
+    if differing := sorted((left.keys() - loaded.keys() - own) | (loaded.keys() - left.keys())):
+        which = "the adapter" if differing[0] in left else "the base model"
+        raise NotLoadable(
+            f"the adapter is of another base model than {base}: only {which} has {differing[0]}"
+        )
     model.merge_and_unload().save_pretrained(destination)
     has_own = any((adapter / name).is_file() for name in language.TOKENIZERS)
     AutoTokenizer.from_pretrained(adapter if has_own else base).save_pretrained(destination)
@@ -149,6 +162,27 @@ def questions(inputs: np.ndarray | None) -> np.ndarray:
     return np.array(["An example."])
 
 
+def _fitting(asked: np.ndarray, model: Path) -> np.ndarray:
+    """Returns the questions that leave room for an answer in the context, or any that does."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    config = AutoConfig.from_pretrained(model).get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
+    if not context:
+        return asked
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+
+    def length(text: str) -> int:
+        if not tokenizer.chat_template:
+            return len(tokenizer(text)["input_ids"])
+        messages = [{"role": "user", "content": text}]
+        made = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        return len(made["input_ids"])
+
+    fitting = [text for text in asked.tolist() if length(text) <= context - TOKENS]
+    return np.array(fitting) if fitting else questions(None)
+
+
 def ask(model: Path, base: str, directory: Path, inputs: np.ndarray | None) -> Answers:
     """Asks a packaged model in a fresh process, and compares it with what was trained.
 
@@ -157,7 +191,7 @@ def ask(model: Path, base: str, directory: Path, inputs: np.ndarray | None) -> A
         base: The run's base model; empty for none.
         directory: The package.
     """
-    asked = questions(inputs)
+    asked = _fitting(questions(inputs), model)
     whole = directory / MODEL / WHOLE
     with isolated("transformers") as reloaded:
         (answers,) = reloaded(whole, [asked])
@@ -168,10 +202,11 @@ def ask(model: Path, base: str, directory: Path, inputs: np.ndarray | None) -> A
                 (expected,) = reloaded(folder / ADAPTER, [asked])
         else:
             (expected,) = reloaded(model / WHOLE, [asked])
-    precision = str(language.config(model).get("dtype") or "float32")
-    tolerance = TOLERANCES[".onnx"].get(precision, TOLERANCES[".onnx"]["bfloat16"])
+    tolerance = TOLERANCES[".onnx"][language.precision(model)]
     try:
         difference = largest_difference(MODEL, answers["logits"], expected["logits"], tolerance)
     except StepFailed as error:
         raise Differs(str(error)) from None
-    return Answers(asked, answers["answer"], difference)
+    kept = {"inputs": asked, "outputs": answers["answer"]}
+    kept |= {name: answers[name] for name in ("margins", "ends")}
+    return Answers(kept, difference)

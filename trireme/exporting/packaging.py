@@ -213,8 +213,15 @@ def _language_model(directory: Path, base: str, inputs: np.ndarray | None) -> Pa
             raise
         except StepFailed as error:
             return Package("transformers", f"does not answer when it is loaded back: {error}")
-    np.savez(directory / SAMPLE, inputs=answers.inputs, outputs=answers.outputs)
-    questions = f"{len(answers.inputs)} questions"
+    kept = answers.kept
+    np.savez(
+        directory / SAMPLE,
+        inputs=kept["inputs"],
+        outputs=kept["outputs"],
+        margins=kept["margins"],
+        ends=kept["ends"],
+    )
+    questions = f"{len(kept['inputs'])} questions"
     note = f"answers {questions} as what was trained does, logits within {answers.difference:.1e}"
     return Package("transformers", note, answers.difference)
 

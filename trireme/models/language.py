@@ -36,6 +36,12 @@ def architecture(folder: Path) -> str:
     return str(names[0]) if isinstance(names, list) and names else ""
 
 
+def precision(folder: Path) -> str:
+    """Returns the numbers that a model has; those of 8 bits and less compute in bfloat16."""
+    dtype = str(config(folder).get("dtype") or config(folder).get("torch_dtype") or "float32")
+    return dtype if dtype in ("float64", "float32", "float16") else "bfloat16"
+
+
 def has_chat_template(folder: Path) -> bool:
     """Tells whether a model's tokenizer knows how a conversation is written."""
     has_file = (folder / "chat_template.jinja").is_file()

@@ -156,7 +156,7 @@ def _pipeline(graph: Any, module: ModuleType, source: Path | None = None) -> Pip
     """Returns a pipeline with what its module says besides of its parameters."""
     offered = {
         name: value
-        for name in ("check", "trainings")
+        for name in ("check", "trainings", "planned")
         if callable(value := getattr(module, name, None)) and not _is_pipeline(value)
     }
     read = _read(graph)

@@ -111,6 +111,7 @@ class Pipeline:
             cluster its second argument are the claims that the pods have mounted.
         trainings: Returns the trainings that parameter values describe, where that is known
             before a run.
+        planned: Returns what else a plan says of parameter values, by what it is called.
         source: The folder that it was loaded from, whose commit names what is uploaded; None
             for what comes with Trireme.
         claims: Where all of its pods have claims mounted, by the claims' names.
@@ -123,6 +124,7 @@ class Pipeline:
     graph: "Graph"
     check: Check = lambda values, claims: None
     trainings: "Callable[[dict[str, Any]], Trainings] | None" = None
+    planned: "Callable[[dict[str, Any]], dict[str, str]] | None" = None
     source: Path | None = None
     claims: dict[str, Path] = field(default_factory=dict)
     bundle: "Bundle | None" = None

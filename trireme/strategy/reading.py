@@ -62,15 +62,22 @@ def of_config(path: Path) -> Transformer:
     One that has root-mean-square norms is like LLaMA, any other like GPT.
     """
     try:
-        config = json_values.read(path.read_text())
+        text = path.read_text()
+    except (OSError, ValueError) as error:
+        raise InputError(f"MODEL {path}: cannot be read: {error}") from None
+    return of_text(text, f"MODEL {path}")
+
+
+def of_text(text: str, path: str) -> Transformer:
+    """Returns the model of a configuration; errors begin with what it is called."""
+    try:
+        config = json_values.read(text)
         config = config.get("text_config") or config
         experts = [name for name in config if re.fullmatch(r"\w*(num|routed)\w*experts", name)]
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"MODEL {path}: cannot be read: {error}") from None
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
     if any(config[name] for name in experts):
-        raise InputError(
-            f"MODEL {path}: a mixture of experts cannot be computed, only dense models"
-        )
+        raise InputError(f"{path}: a mixture of experts cannot be computed, only dense models")
     sizes = {name: _first(path, config, *keys) for name, keys in _KEYS.items()}
     width, heads = sizes["width"], sizes["heads"]
     features = _first(path, config, "head_dim", default=width // heads)
@@ -109,8 +116,8 @@ def of_weights(path: Path) -> Transformer:
         raise InputError(f"MODEL {path}: cannot be read: {why}") from None
 
 
-def _first(path: Path, config: dict[str, Any], *keys: str, default: int | None = None) -> int:
+def _first(path: str, config: dict[str, Any], *keys: str, default: int | None = None) -> int:
     value = next((config[key] for key in keys if config.get(key) is not None), default)
     if not isinstance(value, int) or not 0 <= value < LARGEST or (not value and default is None):
-        raise InputError(f"MODEL {path}: {' or '.join(keys)} is {value!r}, not a number above 0")
+        raise InputError(f"{path}: {' or '.join(keys)} is {value!r}, not a number above 0")
     return value

@@ -44,8 +44,7 @@ def meant(target: Target[Any], word: str) -> str:
 
 
 def _of_model(word: str) -> str:
-    from trireme.deployment import model_version
-    from trireme.tracking import lineage
+    from trireme.tracking import lineage, model_versions
 
-    version = model_version.find(word)
+    version = model_versions.find(word)
     return lineage.name_of_whole(version.run_id)

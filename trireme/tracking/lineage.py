@@ -34,7 +34,10 @@ PAGE = 200  # runs that MLflow is asked for at once
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[\w.-]+")
-_COMMITS = {"dataset_uri": "dataset.commit", "base_model": "base_model.commit"}
+_COMMITS = {
+    "dataset_uri": ("dataset.commit",),
+    "base_model": ("base_model.commit", "base_model.version"),
+}
 _NEEDED = {"git.commit": "commit", "dataset.fingerprint": "fingerprint of its dataset"}
 
 
@@ -49,8 +52,8 @@ class Lineage:
         trainers: The release of Trireme whose reference trainers it is; empty for a repository.
         start: The run whose MODEL_DIR a warm start began with; empty for none.
         base_model: The fingerprint of what training started from; empty where that is nothing.
-        commits: Commits of the Hugging Face repositories that it read, by the parameter that named
-            each.
+        commits: Commits of the Hugging Face repositories that it read, and the version of a
+            registered model, by the parameter that named each.
         packages: The hash of its packages' lock; empty where it required none.
         machine: What it computed with, by name: ``Python``, ``CPU`` and all packages.
     """
@@ -116,7 +119,9 @@ def read(reference: str) -> Lineage:
         fingerprint=tags["dataset.fingerprint"],
         start=_start(run),
         base_model=tags.get("base_model.fingerprint", ""),
-        commits={name: tags[tag] for name, tag in _COMMITS.items() if tag in tags},
+        commits={
+            name: tags[tag] for name, names in _COMMITS.items() for tag in names if tag in tags
+        },
         packages=tags.get("packages", ""),
         machine=_machine(run),
         training_id=training.info.run_id,

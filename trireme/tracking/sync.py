@@ -47,6 +47,7 @@ LINEAGE = (
     "base_model.fingerprint",
     "base_model.license",
     "base_model.uri",
+    "base_model.version",
     "image",
     "training.inputs",
 )

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from trireme.deployment import deploy, model_version, objects, pod_problems, release, rollout
-from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.model_version import DownloadedModel
 from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.rollout import NotReady, Rollout, RolloutStatus
 from trireme.deployment.scoring_client import ChatClient, OpenInferenceClient, ScoringClient
@@ -23,6 +23,7 @@ from trireme.deployment.smoke_test import Expected, compare
 from trireme.errors import InputError
 from trireme.kubernetes.connection import Cluster
 from trireme.models.language import CHAT, COMPLETIONS
+from trireme.tracking.model_versions import ModelVersion
 
 MODEL = ModelVersion("My relu", "2", "r", {})
 INPUTS = np.array([[-1, 2], [3, -4]], dtype=np.float32)

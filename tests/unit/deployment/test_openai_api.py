@@ -6,9 +6,10 @@ import pytest
 from mlflow.models import Model
 
 from trireme.deployment import openai_api
-from trireme.deployment.model_version import DownloadedModel, ModelVersion
+from trireme.deployment.model_version import DownloadedModel
 from trireme.deployment.openai_api import NoAnswer, OpenAIApi
 from trireme.models.language import CHAT, COMPLETIONS
+from trireme.tracking.model_versions import ModelVersion
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ import yaml
 from mlflow.pyfunc.scoring_server import invocations
 from typed import through
 
-from trireme.deployment import manifests, model_version, serving, smoke_test
+from trireme.deployment import adapters, manifests, model_version, serving, smoke_test
+from trireme.deployment.adapters import Adapter
 from trireme.deployment.model_version import DownloadedModel
 from trireme.deployment.openai_api import OpenAIApi
 from trireme.deployment.serving import ServingFailed
@@ -26,6 +27,7 @@ from trireme.errors import InputError, TriremeError
 from trireme.manifests import to_yaml
 from trireme.models.language import CHAT
 from trireme.runner.local.ports import Ports
+from trireme.tracking import model_versions
 from trireme.tracking import store as tracking_store
 
 INPUTS = np.array([[-1, 2], [3, -4], [0.1, 7]], dtype=np.float32)
@@ -87,14 +89,14 @@ def client(store, untracked, monkeypatch):
 @pytest.mark.slow
 def test_a_bare_name_is_the_champion(client):
     client.set_registered_model_alias("my relu", "champion", "2")
-    found = model_version.find("my relu")
+    found = model_versions.find("my relu")
     assert (found.version, found.note, found.tags) == ("2", "", {"some": "tag"})
     assert str(found) == "my relu version 2"
 
 
 @pytest.mark.slow
 def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client):
-    found = model_version.find("my relu")
+    found = model_versions.find("my relu")
     assert found.version == "3"
     assert found.note == "my relu has no champion; this is version 3, its newest"
 
@@ -103,7 +105,7 @@ def test_a_bare_name_without_a_champion_is_the_newest_version_and_says_so(client
 @pytest.mark.parametrize(("text", "version"), [("my relu@champion", "2"), ("my relu/1", "1")])
 def test_an_alias_and_a_version_are_what_they_say(client, text, version):
     client.set_registered_model_alias("my relu", "champion", "2")
-    found = model_version.find(text)
+    found = model_versions.find(text)
     assert (found.version, found.note) == (version, "")
 
 
@@ -122,7 +124,7 @@ def test_an_alias_and_a_version_are_what_they_say(client, text, version):
 def test_what_is_not_there_is_refused_with_what_there_is(client, text, said):
     client.set_registered_model_alias("my relu", "champion", "2")
     with pytest.raises(InputError, match=re.escape(said)) as refusal:
-        model_version.find(text)
+        model_versions.find(text)
     assert repr(text) in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -132,20 +134,20 @@ def test_a_model_without_versions_is_refused(client):
     client.create_registered_model("empty")
     try:
         with pytest.raises(InputError, match="has no versions"):
-            model_version.find("empty")
+            model_versions.find("empty")
     finally:
         client.delete_registered_model("empty")
 
 
 @pytest.mark.slow
 def test_a_request_is_the_example_that_was_logged(client, tmp_path):
-    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    downloaded = model_version.download(model_versions.find("my relu/2"), tmp_path / "model")
     assert json.loads(smoke_test.request(downloaded)) == {"inputs": INPUTS.tolist()}
 
 
 @pytest.mark.slow
 def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_path):
-    downloaded = model_version.download(model_version.find("my relu/1"), tmp_path / "model")
+    downloaded = model_version.download(model_versions.find("my relu/1"), tmp_path / "model")
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
         smoke_test.request(downloaded)
     with pytest.raises(InputError, match="my relu version 1 was logged without an input_ex"):
@@ -154,7 +156,7 @@ def test_without_an_example_nothing_shows_that_a_server_predicts(client, tmp_pat
 
 @pytest.mark.slow
 def test_the_file_is_asked_about_one_sample_and_about_many(client, tmp_path):
-    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    downloaded = model_version.download(model_versions.find("my relu/2"), tmp_path / "model")
     pairs = smoke_test.expected_answers(downloaded)
     assert [len(pair.inputs) for pair in pairs] == [1, 2]
     for pair in pairs:
@@ -203,7 +205,7 @@ def test_a_models_own_file_called_as_the_kept_answers_is_none_of_them(tmp_path, 
             np.save(file, INPUTS)
         elif content == "text":
             file.write(b"PK\x03\x04 no archive")
-    model = model_version.ModelVersion("my", "1", "", {})
+    model = model_versions.ModelVersion("my", "1", "", {})
     described = mlflow.models.Model()
     with pytest.raises(InputError, match="version 1 was logged without an input_example"):
         smoke_test.expected_answers(DownloadedModel(model, tmp_path, described))
@@ -264,13 +266,47 @@ def test_words_are_compared_as_words():
         smoke_test.compare(Server(["a", "c"]), right)
 
 
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        (["It meows.", "He barks"], ""),
+        ([" It meows.", "He hoots"], ""),
+        (["It meows. Loudly.", "He barks"], r"answers 'cat' with 'It meows. Loudly.', where the"),
+        (["It meows.", "It barks"], r"answers 'dog' with 'It barks', where .* model says 'He '"),
+        (["It meows."], r"returns no answers"),
+    ],
+)
+def test_of_words_is_compared_what_rounding_cannot_change(tmp_path, said, refused):
+    (tmp_path / "config.json").write_text('{"dtype": "bfloat16"}')
+    outputs = np.array(["It meows.", "He barks"])
+    margins = np.array([[0.5, 0.2, np.nan], [0.4, 0.09, 0.3]])  # 0.1 is what bfloat16 may change
+    ends = np.array([[3, 9, -1], [3, 8, 8]])
+    certain = smoke_test.certain_of(outputs, margins, ends, tmp_path)
+    assert certain == (["It meows.", "He "], [True, False], 3, 5, "bfloat16")
+    pairs = [Expected(np.array(["cat", "dog"]), outputs, certain=certain)]
+
+    class Server:
+        def answer(self, request):
+            return json.dumps({"predictions": said})
+
+    if refused:
+        with pytest.raises(ServingFailed, match=refused):
+            smoke_test.compare(Server(), pairs)
+    else:
+        same = 2 if said[1] == "He barks" else 1
+        assert str(smoke_test.compare(Server(), pairs)) == (
+            f"agrees with its file: {same} of 2 answers are the same, and of their 5 tokens all 3 "
+            "that bfloat16 cannot change"
+        )
+
+
 def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     tree = untracked / "cache" / "trees" / "12ab"
     tree.mkdir(parents=True)
     held_out = np.arange(200, dtype=np.float32).reshape(100, 2)
     np.savez(tree / "test.npz", x=held_out, y=np.zeros(100, dtype=int))
     client.set_model_version_tag("my relu", "2", "dataset.fingerprint", "sha256:12ab")
-    downloaded = model_version.download(model_version.find("my relu/2"), tmp_path / "model")
+    downloaded = model_version.download(model_versions.find("my relu/2"), tmp_path / "model")
     kept, more = smoke_test.samples_of(downloaded)
     assert np.array_equal(kept, INPUTS)
     assert np.array_equal(more, held_out[: smoke_test.SAMPLES])
@@ -289,7 +325,7 @@ def test_a_model_that_the_server_cannot_serve_is_refused(client, tmp_path):
     try:
         client.create_model_version("opaque", source.as_uri())
         with pytest.raises(InputError, match="has the flavors crystal_ball"):
-            model_version.download(model_version.find("opaque"), tmp_path / "model")
+            model_version.download(model_versions.find("opaque"), tmp_path / "model")
     finally:
         client.delete_registered_model("opaque")
 
@@ -314,7 +350,7 @@ def test_a_model_names_no_file_that_is_not_its_own(client, tmp_path, wrong):
     try:
         client.create_model_version("hostile", source.as_uri())
         with pytest.raises(InputError, match=r"its MLmodel names .*, which is not in the model"):
-            model_version.download(model_version.find("hostile"), tmp_path / "model")
+            model_version.download(model_versions.find("hostile"), tmp_path / "model")
     finally:
         client.delete_registered_model("hostile")
 
@@ -324,7 +360,7 @@ def test_files_that_are_gone_are_told_in_one_sentence(client, tmp_path):
     client.create_registered_model("gone")
     try:
         client.create_model_version("gone", (tmp_path / "nothing").as_uri())
-        found = model_version.find("gone")
+        found = model_versions.find("gone")
         with pytest.raises(TriremeError, match="the files of gone version 1") as refusal:
             model_version.download(found, tmp_path / "model")
         assert "\n" not in str(refusal.value)
@@ -354,7 +390,7 @@ def test_the_server_gets_no_way_to_the_registry(untracked, tmp_path, monkeypatch
     assert environment["OMP_NUM_THREADS"] == "3"
 
 
-MODEL = model_version.ModelVersion("My relu", "2", "r", {})
+MODEL = model_versions.ModelVersion("My relu", "2", "r", {})
 SERVER = "https://mlflow.example.org"
 IMAGE = "registry.example.org/team/server:3"
 
@@ -413,6 +449,49 @@ def test_a_language_model_on_a_cluster(golden):
         assert through(f"V1{manifest['kind']}", manifest) == manifest
     (server,) = deployed(api=api)[0]["spec"]["template"]["spec"]["containers"]
     assert server["image"] == IMAGE and manifests.GPU not in server["resources"]["limits"]
+
+
+def test_adapters_are_served_beside_the_model_that_they_were_trained_from():
+    helper = model_versions.ModelVersion("helper one", "3", "r", {})
+    beside = [Adapter(helper, "helper-one", 16), Adapter(MODEL, "other", 20)]
+    whole = deployed(api=OpenAIApi(CHAT, "base"), image=manifests.VLLM, adapters=beside)
+    for manifest in whole:
+        assert through(f"V1{manifest['kind']}", manifest) == manifest
+    pod = whole[0]["spec"]["template"]["spec"]
+    brought = [each["command"][-4:] for each in pod["initContainers"]]
+    assert brought == [
+        ["-u", "models:/My relu/2", "-d", "/model"],
+        ["-u", "models:/helper one/3/adapter", "-d", "/model/adapters/helper-one"],
+        ["-u", "models:/My relu/2/adapter", "-d", "/model/adapters/other"],
+    ]
+    assert len({each["name"] for each in pod["initContainers"]}) == 3
+    command = pod["containers"][0]["command"]
+    assert command[command.index("--enable-lora") :] == [
+        *("--enable-lora", "--max-lora-rank", "32", "--lora-modules"),
+        "helper-one=/model/adapters/helper-one/adapter",
+        "other=/model/adapters/other/adapter",
+    ]
+
+
+@pytest.mark.slow
+def test_an_adapter_is_served_only_over_the_model_that_it_was_trained_from(client, store, tmp_path):
+    package = tmp_path / "package"
+    (package / "adapter").mkdir(parents=True)
+    (package / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 12}')
+    base = model_versions.find("my relu/2")
+    client.create_registered_model("helper")
+    try:
+        for tags in ({"base_model.version": base.uri}, {"base_model.uri": "hf://org/base"}):
+            client.create_model_version("helper", package.as_uri(), tags=tags)
+        client.create_model_version("helper", store.as_uri(), tags={"base_model.version": base.uri})
+        (adapter,) = adapters.of(["helper/1"], base)
+        assert (adapter.name, adapter.rank, adapters.largest([adapter])) == ("helper", 12, 16)
+        with pytest.raises(InputError, match="from hf://org/base, not from models:/my relu/2"):
+            adapters.of(["helper/2"], base)
+        with pytest.raises(InputError, match="--adapter helper/3: helper version 3 has no adapter"):
+            adapters.of(["helper/3"], base)
+    finally:
+        client.delete_registered_model("helper")
 
 
 @pytest.mark.parametrize(("size", "memory"), [(0, "1Gi"), (300 << 20, "1Gi"), (2 << 30, "6Gi")])

@@ -1,5 +1,8 @@
 """trireme/exporting/language.py: what a program left is made whole, and answers as it did."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 from language_models import write_model
@@ -80,8 +83,6 @@ def test_a_model_in_bfloat16_answers_in_it_as_its_server_will(adapter, base, tmp
 
 
 def test_a_model_that_was_merged_wrongly_is_refused(base, adapter, tmp_path):
-    import shutil
-
     left = tmp_path / "left"
     shutil.copytree(base, left)  # and nothing merged into it
     shutil.copytree(adapter, left / "adapter")
@@ -95,6 +96,22 @@ def test_an_adapter_without_its_base_model_or_of_another_is_refused(adapter, tmp
     other = write_model(tmp_path / "other", width=64)
     with pytest.raises(NotLoadable, match=r"the adapter is of another base model than .*other"):
         packaged(adapter, other, tmp_path)
+
+
+@pytest.mark.parametrize(("layers", "which"), [(1, "the adapter"), (3, "the base model")])
+def test_an_adapter_of_which_only_a_part_would_be_taken_is_refused(
+    adapter, tmp_path, layers, which
+):
+    other = write_model(tmp_path / "other", layers=layers)
+    left = tmp_path / "left"
+    shutil.copytree(adapter, left)
+    config = json.loads((left / "adapter_config.json").read_text())
+    config["target_modules"] = sorted({name.split(".")[-1] for name in config["target_modules"]})
+    (left / "adapter_config.json").write_text(json.dumps(config))
+    named = rf"only {which} has base_model.*layers.{max(layers - 1, 1)}"
+    with pytest.raises(NotLoadable, match=named):
+        packaged(left, other, tmp_path)
+    assert not (tmp_path / "package").exists()
 
 
 def test_a_merge_for_which_there_is_no_room_is_refused(base, adapter, tmp_path, monkeypatch):

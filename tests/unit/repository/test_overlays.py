@@ -18,11 +18,11 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from trireme import images
 from trireme.deployment import manifests, objects
 from trireme.deployment.kinds import KINDS
-from trireme.deployment.model_version import ModelVersion
 from trireme.job.rules import MANAGED_BY
 from trireme.kubernetes.amounts import quantity
 from trireme.pipeline.catalog import PIPELINES
 from trireme.report import page
+from trireme.tracking.model_versions import ModelVersion
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 OVERLAYS = ["kind", "kubeflow", "kubeflow-single-user", "argo", "aliyun"]

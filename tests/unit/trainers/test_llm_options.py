@@ -16,6 +16,8 @@ from trireme.trainers import llm_options
         ("--dropout 1", "--dropout 1: must be below 1"),
         ("--method ppo", "argument --method: invalid choice: 'ppo'"),
         ("--reward a.py", "--method grpo goes with --reward FILE.py:FUNCTION"),
+        ("--strategy fsdp --adapter qlora", "--strategy fsdp goes with --method sft and --adapter"),
+        ("--strategy fsdp --method dpo", "--strategy fsdp goes with --method sft and --adapter"),
         ("--method dpo --packing", "--packing goes with --method sft, not with dpo"),
     ],
 )

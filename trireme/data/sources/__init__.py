@@ -131,6 +131,10 @@ def source_of(dataset: Dataset) -> Source:
         from trireme.data.sources.hub import HubSource
 
         return HubSource(dataset)
+    if kind == "models":
+        from trireme.data.sources.registered import RegisteredModel
+
+        return RegisteredModel(dataset)
     if kind in STORES:
         from trireme.data.sources.objects import ObjectSource
 
