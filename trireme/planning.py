@@ -140,20 +140,28 @@ def plan_pipeline(
     arguments: dict[str, Any],
     price_table: Prices | None,
     manifest: Callable[[TrainingJob], dict[str, Any]] = render,
+    pins: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Plans a run of a pipeline."""
+    """Plans a run of a pipeline.
+
+    Args:
+        pins: What is pulled in place of images, by their names; the pipeline has it already.
+    """
+    pins = pins or {}
     count, at_once = 0, 0
     job = Plan([], {}, count, at_once, "", [], [], price_table)
     if planned := _trainings(pipeline, arguments):
         count, at_once = planned.count, planned.at_once
-        job = plan_job(manifest(planned.job), price_table)
+        described = planned.job.model_copy(update={"images": {**pins, **planned.job.images}})
+        job = plan_job(manifest(described), price_table)
         Bill(arguments.get("budget", 0.0), price_table).open(job.manifest)
     is_ours, kind = pipeline.source is None, arguments.get("deploy")
     takes_config_map = pipeline.bundle and pipeline.bundle.place == bundle.CONFIG_MAP
     return replace(
         job,
         steps=[
-            (path[-1].name, _image(step.image, arguments)) for path, step in pipeline.graph.steps
+            (path[-1].name, pins.get(image := _image(step.image, arguments), image))
+            for path, step in pipeline.graph.steps
         ],
         trainings=count,
         at_once=at_once,

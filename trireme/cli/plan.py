@@ -54,7 +54,7 @@ NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not ask the cluste
 
 
 @app.command(cls=WithWords)
-@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape"))
+@on_target(BUILD, loading=("dataset_claims", "cache_claim", "storage_class", "shape", "images"))
 def plan(
     target: "Target",
     context: typer.Context,
@@ -71,6 +71,7 @@ def plan(
 ) -> None:
     """Show what a run would create, request and cost, and check that it can; create nothing."""
     from trireme import planning
+    from trireme.compiling import images
     from trireme.compiling.loading import ready
     from trireme.kubernetes import access, credentials
 
@@ -84,7 +85,9 @@ def plan(
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
     manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
-    planned = target.plan(planning.plan_pipeline(chosen, arguments, prices, **manifest), chosen)
+    pins = images.read(loading["images"], [chosen])
+    run_plan = planning.plan_pipeline(chosen, arguments, prices, pins=pins, **manifest)
+    planned = target.plan(run_plan, chosen)
     warnings: list[str] = []
     facts: dict[str, str] = {}
     also: list[Iterable[Finding]] = []
