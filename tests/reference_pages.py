@@ -3,6 +3,7 @@
 What is above the first mark is written by hand. Each function returns what belongs between them.
 """
 
+import html
 import importlib
 import inspect
 import json
@@ -127,7 +128,13 @@ READ = re.compile(r'environ(?:\.get\(|\.pop\(|\[)\s*"([A-Z][A-Z0-9_]+)"|"([A-Z_]
 
 
 def row(*cells: str) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(_cell(" ".join(cell.split())) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    """Returns a cell that a git host and the site show alike; of `\\|` the site shows both."""
+    shown = re.sub(r"`([^`]*\|[^`]*)`", lambda code: f"<code>{html.escape(code[1])}</code>", text)
+    return shown.replace("|", "&#124;")
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> str:

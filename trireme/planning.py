@@ -163,7 +163,8 @@ def plan_pipeline(
     return replace(
         job,
         steps=[
-            (path[-1].name, _image(step.image, arguments)) for path, step in pipeline.graph.steps
+            (path[-1].name, pins.get(image := _image(step.image, arguments), image))
+            for path, step in pipeline.graph.steps
         ],
         trainings=count,
         at_once=at_once,

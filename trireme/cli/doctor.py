@@ -9,7 +9,7 @@ import typer
 from trireme.answers.plans import Diagnosis, Place
 from trireme.cli.cluster import Context, Namespace, Probe, connect, probed
 from trireme.cli.output import Form, Output, checked, draw_fact, show
-from trireme.cli.target import Workspace
+from trireme.cli.target import Images, Workspace
 
 if TYPE_CHECKING:
     from trireme.doctor import Fact
@@ -23,15 +23,18 @@ def doctor(
     context: Context = "",
     workspace: Workspace = "",
     probe: Probe = False,
+    images: Images = None,
     output: Output = Form.TEXT,
 ) -> None:
     """Show what is on this machine and on the cluster, what is missing, and what mends it."""
-    from trireme import images
+    from trireme.compiling.images import read
     from trireme.doctor import Fact, Verdict, machine
     from trireme.doctor import cluster as of_cluster
+    from trireme.images import BASE, PYTORCH
     from trireme.kubernetes import credentials
     from trireme.targets import registry
 
+    pins = read(images, [])
     this_machine = _place("This machine", machine.facts(), output)
     if not (context or credentials.are_there()):
         if output is Form.TEXT:
@@ -46,7 +49,7 @@ def doctor(
     title = f"Kubernetes {of_cluster.version(cluster)}, namespace {cluster.namespace}"
     facts = chain(of_cluster.facts(cluster), map(of_cluster.kubeflow, [host]))
     if probe:
-        wanted_images = [images.BASE, images.PYTORCH]
+        wanted_images = [pins.get(name, name) for name in (BASE, PYTORCH)]
         findings = probed(cluster, wanted_images, of_cluster.account_of_steps(cluster))
         facts = chain(
             facts, (Fact(Verdict(finding.verdict), finding.sentence) for finding in findings)

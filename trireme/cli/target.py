@@ -62,6 +62,16 @@ def _option(kind: Any, default: Any, *flags: str, **about: Any) -> tuple[Any, An
     return Annotated[kind, typer.Option(*flags, **about)], default
 
 
+Images = Annotated[
+    Path | None,
+    typer.Option(
+        "--images",
+        metavar="FILE",
+        rich_help_panel=CLUSTER,
+        help="YAML file that maps image names to images with digests.",
+    ),
+]
+
 LOADING = {
     "dataset_claims": _option(
         list[str],
@@ -92,13 +102,7 @@ LOADING = {
         rich_help_panel=CLUSTER,
         help="YAML file: what pods of steps get, the workspace's size.",
     ),
-    "images": _option(
-        Path | None,
-        None,
-        metavar="FILE",
-        rich_help_panel=CLUSTER,
-        help="YAML file that maps image names to images with digests.",
-    ),
+    "images": (Images, None),
     "parallelism": _option(
         int | None,
         None,

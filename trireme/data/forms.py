@@ -10,9 +10,6 @@ TEST = "test"
 
 PROGRAM = """a program that evaluates the model, -p evaluation='{"entrypoint": "evaluate.py"}'"""
 
-HOLDOUT = f"""give -p dataset_options='{{"holdout": 0.2}}' or {PROGRAM}"""
-"""What is to be done about a dataset without a test split."""
-
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 _FILES = ("test.npz", "test/x.npy", "test.csv", "test.parquet")
@@ -25,6 +22,23 @@ def test_split(data: Path) -> str:
         if (data / name).exists():
             return name
     return "test/" if classes(data / TEST) else ""
+
+
+def holding_out(data: Path) -> str:
+    """Returns what is to be done about a dataset without a test split."""
+    options = {"holdout": 0.2} | ({"label": "COLUMN"} if _lacks_label(data) else {})
+    return f"give -p dataset_options='{json.dumps(options)}' or {PROGRAM}"
+
+
+def _lacks_label(data: Path) -> bool:
+    """Tells whether a table at the top of a dataset does not say which column is its label."""
+    for file in data.glob("[!.]*"):
+        if file.suffix.lower() in tables.SUFFIXES:
+            try:
+                _check_label(file, data)
+            except (tables.TableError, OSError):
+                return True
+    return False
 
 
 def unfit(data: Path) -> str:
@@ -40,7 +54,7 @@ def unfit(data: Path) -> str:
             why = f"{test_file} cannot be read: {error}"
     if not why:
         return ""
-    what_to_do = f"give {PROGRAM}" if test_file else HOLDOUT
+    what_to_do = f"give {PROGRAM}" if test_file else holding_out(data)
     return f"{why}, so the model will not be evaluated or registered; {what_to_do}"
 
 
@@ -50,14 +64,18 @@ def _lacking(file: Path, data: Path) -> str:
         lacking = sorted({"x", "y"} - npz.arrays(file).keys())
         return f"{file.name} has no array {lacking[0]}" if lacking else ""
     if file.suffix in tables.SUFFIXES:
-        try:
-            about = json.loads((data / "dataset.json").read_text())
-            label = about.get("label") or ""
-        except (OSError, ValueError, AttributeError):
-            label = ""
-        with tables.opened(file) as (names, _):
-            tables.label_among(names, label, file.name, LABEL)
+        _check_label(file, data)
     return ""
+
+
+def _check_label(file: Path, data: Path) -> None:
+    try:
+        about = json.loads((data / "dataset.json").read_text())
+        label = about.get("label") or ""
+    except (OSError, ValueError, AttributeError):
+        label = ""
+    with tables.opened(file) as (names, _):
+        tables.label_among(names, label, file.name, LABEL)
 
 
 LABEL = """dataset.json in the dataset, as in {"label": "COLUMN"}"""

@@ -26,7 +26,7 @@ def load(data: Path, split: str) -> tuple[Any, np.ndarray]:
     if splits.has_split(data, split):
         return splits.load(data, split, NotLoadable)
     if not file:
-        raise NotLoadable(f"the dataset has no {split} split", forms.HOLDOUT)
+        raise NotLoadable(f"the dataset has no {split} split", forms.holding_out(data))
     try:
         return _of_table(file, data, said(data))
     except (tables.TableError, OSError) as error:

@@ -1,5 +1,7 @@
 """trireme/data/forms.py: whether a model can be evaluated on a dataset, told without NumPy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -50,12 +52,15 @@ def _npz(**arrays):
     return lambda folder: np.savez(folder / "test.npz", **arrays)
 
 
-def _csv(text, about=""):
+def _csv(text, about="", name="test.csv"):
     def make(folder):
-        (folder / "test.csv").write_text(text)
+        (folder / name).write_text(text)
         (folder / "dataset.json").write_text(about)
 
     return make
+
+
+_table = partial(_csv, name="table.csv")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,20 @@ def test_what_is_lacking_is_told_with_what_to_do(tmp_path, make, said):
     told = forms.unfit(tmp_path)
     assert told.startswith(said) and bool(told) is bool(said)
     assert not told or "give " in told.rpartition("; ")[2]
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (_files("train.npz"), '{"holdout": 0.2}'),
+        (_table("a,y\n1,2\n"), '{"holdout": 0.2}'),
+        (_table("a,price\n1,2\n"), '{"holdout": 0.2, "label": "COLUMN"}'),
+        (_table("a,price\n1,2\n", '{"label": "price"}'), '{"holdout": 0.2}'),
+    ],
+)
+def test_the_options_for_holding_out_name_a_label_where_a_table_needs_one(tmp_path, make, options):
+    make(tmp_path)
+    assert f"give -p dataset_options='{options}' or" in forms.unfit(tmp_path)
 
 
 @pytest.mark.parametrize(

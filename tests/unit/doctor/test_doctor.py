@@ -8,8 +8,10 @@ import os
 import pytest
 
 from trireme import images
+from trireme.cli import doctor as cli
 from trireme.doctor import cluster as of_cluster
 from trireme.doctor import machine
+from trireme.images import BASE, PYTORCH
 from trireme.kubernetes.errors import Forbidden, NotFound
 
 GROUPS = {
@@ -238,3 +240,18 @@ def test_not_found_is_no_answer_of_an_api_server():
 
     with pytest.raises(NotFound):
         of_cluster.version(Other())
+
+
+def test_the_probe_pulls_what_is_pulled_in_place_of_an_image(tmp_path, trireme, monkeypatch):
+    pulled = []
+    monkeypatch.setattr(cli, "connect", lambda namespace, context: Cluster())
+    monkeypatch.setattr(of_cluster, "version", lambda cluster: "v1.36.0")
+    monkeypatch.setattr(cli, "probed", lambda cluster, images, account: pulled.extend(images) or ())
+    base = f"registry.example.org/base@sha256:{'0' * 64}"
+    (tmp_path / "images.yaml").write_text(f"{BASE}: {base}")
+    words = ("doctor", "--context", "team", "--probe", "--images")
+    assert trireme(*words, str(tmp_path / "images.yaml"))[0] == 1  # nothing could run there
+    assert pulled == [base, PYTORCH]
+    status, _, errors = trireme(*words, str(tmp_path / "none.yaml"))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "none.yaml: cannot be read" in errors

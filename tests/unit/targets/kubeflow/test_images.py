@@ -1,5 +1,7 @@
 """--images: images by their digests, in all that is compiled, uploaded, run and scheduled."""
 
+import json
+
 import pytest
 import yaml
 
@@ -60,6 +62,16 @@ def texts(value):
             yield from texts(inner)
     elif isinstance(value, str):
         yield value
+
+
+@pytest.mark.parametrize("pipeline", ["pytorch-training", "tensorflow-training", "retraining"])
+@pytest.mark.parametrize("target", ["argo", "kfp"])
+def test_a_plan_shows_and_probes_what_will_be_pulled(trireme, images, pipeline, target):
+    words = ("plan", pipeline, "--target", target, "--no-check", "-o", "json")
+    status, output, _ = trireme(*words, "--images", str(images))
+    assert status == 0
+    assert json.loads(output) == with_pins(json.loads(trireme(*words)[1]))
+    assert not any(name in text for text in texts(json.loads(output)) for name in PINS)
 
 
 def test_it_is_compiled_the_same_byte_for_byte(trireme, images, tmp_path):
