@@ -33,7 +33,7 @@ def test_only_what_publishes_may_write():
 
 def test_the_pythons_that_are_tried_are_those_that_are_supported():
     tried = yaml.safe_load(WORKFLOW.read_text())["jobs"]["try"]["strategy"]["matrix"]["python"]
-    page = (ROOT / "docs" / "releases.md").read_text()
+    page = (ROOT / "docs" / "reference" / "releases.md").read_text()
     (supported,) = re.findall(r"^\| Python \| ([\d., ]+)", page, re.MULTILINE)
     assert supported.split(", ") == tried
     assert PROJECT["requires-python"] == f">={tried[0]}"
