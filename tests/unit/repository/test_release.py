@@ -26,9 +26,14 @@ def test_only_what_publishes_may_write():
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     jobs = workflow["jobs"]
-    assert [name for name, job in jobs.items() if "permissions" in job] == ["publish"]
+    writing = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert writing == {
+        "publish": {"id-token": "write", "attestations": "write"},
+        "release": {"contents": "write"},
+    }
     assert jobs["publish"]["needs"] == "try"
     assert "refs/tags/v" in jobs["publish"]["if"]
+    assert jobs["release"]["needs"] == "publish"
 
 
 def test_the_pythons_that_are_tried_are_those_that_are_supported():
