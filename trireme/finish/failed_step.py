@@ -36,7 +36,10 @@ def ending_run(step: str, workspace: Path) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         status = error.code if isinstance(error, SystemExit) else 1
         if not isinstance(error, PodLost) and status not in (None, 0, Cancelled.exit_status):
-            _end(step, workspace, error)
+            try:
+                _end(step, workspace, error)
+            except Exception as fault:  # as of a full disk; what a person needs is the step's error
+                say(f"warning: the run is not ended by this step: {_in_words(fault)}")
         raise
 
 
@@ -49,7 +52,7 @@ def _end(step: str, workspace: Path, error: BaseException) -> None:
         pod = owner.this_pod(Cluster(patience=PATIENCE))
         if owner.tries_failures_again(pod):
             return
-        run = pod["metadata"]["labels"].get(RUN, "")
+        run = (pod["metadata"].get("labels") or {}).get(RUN, "")
     except TriremeError as refused:
         say(f"warning: jobs of the run are not looked for: {first_line(refused)}")
     secret = DEFAULTS["webhook"]  # which is mounted, whatever it is called

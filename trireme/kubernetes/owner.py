@@ -90,7 +90,7 @@ def tries_failures_again(pod: dict[str, Any]) -> bool:
     """Tells whether Argo tries the step of a pod once more if its program fails.
 
     An expression of it is taken for one that has lost pods alone tried again, as the steps' own
-    has; see docs/kubeflow.md.
+    has; see docs/how-to/tune-kubeflow.md.
     """
     strategy = _retry_strategy(pod)
     if strategy is None:

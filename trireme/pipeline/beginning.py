@@ -63,21 +63,26 @@ def written(folder: Path) -> Begun:
     assert found
     data = next((each for each in DATA if (folder / each).is_dir()), "")
     framework = "TensorFlow" if found.pipeline.startswith("tensorflow") else "PyTorch, or any other"
-    text = "# What 'trireme' knows by name here: @code, @data.\ncode:\n  code: {url: ./}\n"
+    named = "@code, @data" if data else "@code"
+    text = f"# What 'trireme' knows by name here: {named}.\ncode:\n  code: {{url: ./}}\n"
     if data:
         text += f"datasets:\n  data: {{uri: ./{data}}}\n"
     try:
         write_whole(file, text)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error}") from None
-    how = f"trireme run {shlex.quote(str(program))}"
+    how = f"trireme run {shlex.quote(program.name)}"
     words = f"{how} --data @data" if data else f"{how} --data FOLDER"
     return Begun(
         [
             f"{file}: names the code" + (f", and the folder {data} as @data" if data else ""),
             f"{program}: {framework}; the pipeline {found.pipeline} trains with it",
         ],
-        [words, words.replace("run", "plan", 1) + " --target kfp --no-check"],
+        [
+            *([f"cd {shlex.quote(str(folder))}"] if folder != Path() else []),
+            words,
+            words.replace("run", "plan", 1) + " --target kfp --no-check",
+        ],
     )
 
 

@@ -40,6 +40,9 @@ WHOLE = "(the run)"  # in place of a step's name
 SAYING = ("FINISHED", "FAILED")
 """The states of a step that says what has come of it."""
 
+UNDER_WAY = ("running", "stopping", "paused")
+"""The states of a step that has begun, and has not ended."""
+
 
 class Remote(Target[R]):
     """A place that runs pipelines by itself; servers may be away for longer if a command stays."""
@@ -315,6 +318,11 @@ def _follow(
         while True:
             run = target.find(run.key)
             steps = target.steps(run)
+            if run.state == "FAILED" and any(step.state in UNDER_WAY for step in steps):
+                # Kubeflow may tell of the run before it tells of the step that failed.
+                time.sleep(PAUSE)
+                run = target.find(run.key)
+                steps = target.steps(run)
             if any(step.state in SAYING and states.get(step.name) != step.state for step in steps):
                 results = target.results(run, steps)
             for step in steps:

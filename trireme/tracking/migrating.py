@@ -1,5 +1,6 @@
 """A database of MLflow's that an older MLflow has made: kept as it is, then brought up to date."""
 
+import itertools
 import re
 import sqlite3
 import subprocess
@@ -24,27 +25,53 @@ def upgrade(file: Path) -> None:
     Raises:
         TriremeError: it is newer, or could not be upgraded; it is as it was then.
     """
-    if not (found := _old(file)):
+    if not _old(file):
         return
-    with FileLock(file.with_name(f"{file.name}.upgrade.lock")):
-        if not (found := _old(file)):  # somebody else was faster
-            return
-        kept = file.with_name(f"{file.name}.{found}")
-        _copy(file, kept)
-        uri = f"sqlite:///{file}"
-        words = [sys.executable, "-m", "mlflow", "db", "upgrade", uri]
+    try:
+        with FileLock(file.with_name(f"{file.name}.upgrade.lock")):
+            if schema := _old(file):  # else somebody else was faster
+                _upgrade(file, schema)
+    except (OSError, sqlite3.Error) as error:  # as of a full disk, or another user's folder
+        raise TriremeError(
+            f"{file}: an older MLflow has made it, and it cannot be copied and upgraded: {error}"
+        ) from None
+
+
+def _upgrade(file: Path, schema: str) -> None:
+    kept = _kept(file, schema)
+    uri = f"sqlite:///{file}"
+    words = [sys.executable, "-m", "mlflow", "db", "upgrade", uri]
+    is_upgraded = False
+    try:
         done = subprocess.run(words, capture_output=True, text=True)
-        if done.returncode or _old(file):
+        is_upgraded = not done.returncode and not _old(file)
+    finally:
+        if not is_upgraded:  # or somebody has pressed Ctrl-C
             _copy(kept, file)
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
-            raise TriremeError(
-                f"{file}: an older MLflow has made it, and MLflow {version('mlflow')} could not "
-                f"upgrade it ({said[-1]}); it is as it was, with a copy in {kept}"
-            )
-        say(
-            f"note: {file} was made by an older MLflow and has been upgraded to MLflow "
-            f"{version('mlflow')}; {kept.name} beside it is as it was"
+            kept.unlink()
+    if not is_upgraded:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        raise TriremeError(
+            f"{file}: an older MLflow has made it, and MLflow {version('mlflow')} could not "
+            f"upgrade it ({said[-1]}); it is as it was"
         )
+    say(
+        f"note: {file} was made by an older MLflow and has been upgraded to MLflow "
+        f"{version('mlflow')}; {kept.name} beside it is as it was"
+    )
+
+
+def _kept(file: Path, schema: str) -> Path:
+    """Copies a database to beside it, over no earlier copy: that may be of before a kill."""
+    name = f"{file.name}.{schema}"
+    names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
+    kept = next(path for path in map(file.with_name, names) if not path.exists())
+    try:
+        _copy(file, kept)
+    except (OSError, sqlite3.Error):
+        kept.unlink(missing_ok=True)
+        raise
+    return kept
 
 
 def _old(file: Path) -> str:

@@ -157,6 +157,17 @@ def test_a_pod_that_may_not_be_asked_for_says_so_and_ends_the_run(
     assert (len(server.told), on_kubeflow.stopped) == (1, [])
 
 
+def test_a_fault_in_ending_the_run_does_not_hide_the_step_s_own_error(
+    tmp_path, on_kubeflow, server, untracked, capsys
+):
+    on_kubeflow.pod["spec"]["initContainers"][0]["env"][0]["value"] = "{"
+    assert fail(tmp_path) == 1
+    errors = capsys.readouterr().err
+    assert f"error: {WHY}" in errors
+    assert "warning: the run is not ended by this step: JSONDecodeError: " in errors
+    assert (server.told, on_kubeflow.said.read_text()) == ([], WHY)
+
+
 @pytest.mark.parametrize(
     ("strategy", "attempt", "again"),
     [

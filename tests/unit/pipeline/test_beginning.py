@@ -88,6 +88,14 @@ def test_a_folder_without_one_program_is_told(here, tmp_path, files, words):
     assert not (tmp_path / "trireme.yaml").exists()
 
 
+def test_what_to_type_in_another_folder_begins_by_going_there(here, tmp_path):
+    (tmp_path / "my mine").mkdir()
+    (tmp_path / "my mine" / "train.py").write_text("import torch")
+    output = here("init", "my mine")[1]
+    assert "\n  cd 'my mine'\n  trireme run train.py --data FOLDER\n" in output
+    assert "@data" not in (tmp_path / "my mine" / "trireme.yaml").read_text()
+
+
 def test_train_py_is_the_program_of_several(here, tmp_path):
     for name in ("data.py", "train.py"):
         (tmp_path / name).write_text("import torch")

@@ -26,14 +26,19 @@ def test_only_what_publishes_may_write():
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     jobs = workflow["jobs"]
-    assert [name for name, job in jobs.items() if "permissions" in job] == ["publish"]
+    writing = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert writing == {
+        "publish": {"id-token": "write", "attestations": "write"},
+        "release": {"contents": "write"},
+    }
     assert jobs["publish"]["needs"] == "try"
     assert "refs/tags/v" in jobs["publish"]["if"]
+    assert jobs["release"]["needs"] == "publish"
 
 
 def test_the_pythons_that_are_tried_are_those_that_are_supported():
     tried = yaml.safe_load(WORKFLOW.read_text())["jobs"]["try"]["strategy"]["matrix"]["python"]
-    page = (ROOT / "docs" / "releases.md").read_text()
+    page = (ROOT / "docs" / "reference" / "releases.md").read_text()
     (supported,) = re.findall(r"^\| Python \| ([\d., ]+)", page, re.MULTILINE)
     assert supported.split(", ") == tried
     assert PROJECT["requires-python"] == f">={tried[0]}"

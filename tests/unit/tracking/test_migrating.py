@@ -1,6 +1,9 @@
 """trireme/tracking/migrating.py: a database that an older MLflow has made, by its migrations."""
 
+import resource
+import signal
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import mlflow.store.db_migrations
@@ -11,6 +14,7 @@ from alembic.script import ScriptDirectory
 from mlflow.store.tracking.dbmodels.initial_models import Base
 from sqlalchemy import create_engine, text
 
+from trireme.errors import TriremeError
 from trireme.tracking import migrating, store
 
 MIGRATIONS = Path(mlflow.store.db_migrations.__path__[0])
@@ -79,8 +83,42 @@ def test_one_that_cannot_be_upgraded_is_as_it_was(untracked, trireme):
     broken = [*sqlite3.connect(file).iterdump()]
     status, _, errors = trireme("models")
     assert status == 1 and errors.count("\n") == 1
-    assert "could not upgrade it (" in errors and f"a copy in {file}.{before}" in errors
+    assert "could not upgrade it (" in errors and errors.endswith("; it is as it was\n")
+    assert [*untracked.glob("mlflow.db.[!u]*")] == []
     assert [*sqlite3.connect(file).iterdump()] == broken
+
+
+@pytest.mark.slow
+def test_an_earlier_copy_stays_and_what_has_no_room_is_told(older, monkeypatch):
+    file, before, head = older
+    earlier = file.with_name(f"mlflow.db.{before}")
+    earlier.write_text("of before a power cut")
+    copy = file.with_name(f"mlflow.db.{before}.2")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size // 2, limits[1]))
+    try:
+        with pytest.raises(TriremeError, match="it cannot be copied and upgraded: "):
+            migrating.upgrade(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, was)
+    assert (revision(file), copy.exists()) == (before, False)
+
+    def stop(*_, **__):
+        with sqlite3.connect(file) as database:
+            database.execute("DROP TABLE experiments")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            migrating.upgrade(file)
+    with sqlite3.connect(file) as database:
+        assert database.execute("SELECT name FROM experiments").fetchall() == [("of old",)]
+    migrating.upgrade(file)
+    assert (revision(file), revision(copy)) == (head, before)
+    assert earlier.read_text() == "of before a power cut"
 
 
 def test_one_of_a_newer_mlflow_is_told(untracked, trireme):

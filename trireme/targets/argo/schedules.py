@@ -69,19 +69,19 @@ class ArgoSchedules(plans.Schedules[CheckedSchedule, Plan, CronWorkflow]):
         return [self._check(schedule, pins) for schedule in described]
 
     def compare(self, checked: CheckedSchedule) -> Plan:
-        found = self.named(checked.schedule.name)
+        existing = self.named(checked.schedule.name)
         if checked.schedule.version == LATEST:
             self._uploaded(checked)
-        runs = all(each.is_enabled for each in found)
+        runs = all(cron_workflow.is_enabled for cron_workflow in existing)
         if checked.schedule.paused is not None:
             runs = not checked.schedule.paused
-        wanted = self._wanted(checked, found, runs=runs)
-        differences = _differences(found[0], wanted) if found else []
-        return Plan(wanted.schedule, found, differences, runs, wanted, notes=checked.notes)
+        desired = self._desired(checked, existing, runs=runs)
+        differences = _differences(existing[0], desired) if existing else []
+        return Plan(desired.schedule, existing, differences, runs, desired, notes=checked.notes)
 
     def render(self, checked: CheckedSchedule) -> tuple[str, str]:
-        wanted = self._wanted(checked, [], runs=not checked.schedule.paused)
-        return to_yaml(wanted.manifest), "yaml"
+        desired = self._desired(checked, [], runs=not checked.schedule.paused)
+        return to_yaml(desired.manifest), "yaml"
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         name, manifest = plan.schedule.name, plan.wanted.manifest
@@ -94,31 +94,31 @@ class ArgoSchedules(plans.Schedules[CheckedSchedule, Plan, CronWorkflow]):
                     CRON_WORKFLOWS, manifest, self._namespace, fieldValidation="Strict"
                 )
         except AlreadyThere:  # by somebody else, or by a request whose answer was lost
-            if [each.content for each in self.named(name)] != [plan.wanted.content]:
+            if [schedule.content for schedule in self.named(name)] != [plan.wanted.content]:
                 raise
         return {"CronWorkflow": f"{name} {self.place}"}
 
     def everything(self) -> list[CronWorkflow]:
         """Returns all schedules that Trireme has made, and warns of any unreadable."""
-        ours = []
+        schedules = []
         for manifest in self._cluster.each(CRON_WORKFLOWS, self._namespace):
             try:
-                ours.append(cron_workflows.read(manifest))
+                schedules.append(cron_workflows.read(manifest))
             except InputError as error:
                 say(f"warning: {error}")
-        return [*filter(None, ours)]
+        return [*filter(None, schedules)]
 
     def named(self, name: str) -> list[CronWorkflow]:
         """Returns the schedule of a name, as the only one in a list."""
         manifest = self._cluster.find(CRON_WORKFLOWS, name, self._namespace)
         if manifest is None:
             return []
-        if (found := cron_workflows.read(manifest)) is None:
+        if (schedule := cron_workflows.read(manifest)) is None:
             raise InputError(
                 f"schedule {name!r}: a CronWorkflow of that name exists that Trireme did not "
                 "create; choose another name"
             )
-        return [found]
+        return [schedule]
 
     def enable(self, kept: CronWorkflow, enabled: bool) -> None:
         changed = {"spec": {"suspend": not enabled}}
@@ -151,13 +151,13 @@ class ArgoSchedules(plans.Schedules[CheckedSchedule, Plan, CronWorkflow]):
         compiled = json.loads(json.dumps(template.to_dict()))
         return compiled["metadata"]["labels"][VERSION], _with_params(checked, compiled["spec"])
 
-    def _wanted(
-        self, checked: CheckedSchedule, found: list[CronWorkflow], *, runs: bool
+    def _desired(
+        self, checked: CheckedSchedule, existing: list[CronWorkflow], *, runs: bool
     ) -> CronWorkflow:
         """Returns what is to be there."""
         schedule, workflow = checked.schedule, checked.workflow
-        if workflow is None and found and _is_same_run(found[0].schedule, schedule):
-            workflow = found[0].manifest["spec"]["workflowSpec"]
+        if workflow is None and existing and _is_same_run(existing[0].schedule, schedule):
+            workflow = existing[0].manifest["spec"]["workflowSpec"]
         if workflow is None:
             workflow = self._uploaded_version(checked)
         schedule = schedule.model_copy(update={"version": checked.version})
@@ -193,25 +193,25 @@ def _with_params(checked: plans.CheckedSchedule, spec: dict[str, Any]) -> dict[s
     )
 
 
-def _differences(found: CronWorkflow, wanted: CronWorkflow) -> list[str]:
+def _differences(existing: CronWorkflow, desired: CronWorkflow) -> list[str]:
     """Says in what a schedule differs from what is there."""
-    said = plans.differences(
-        found.facts | {"paused": not found.is_enabled},
-        wanted.facts | {"paused": not wanted.is_enabled},
+    differences = plans.differences(
+        existing.facts | {"paused": not existing.is_enabled},
+        desired.facts | {"paused": not desired.is_enabled},
     )
-    if not said and found.content != wanted.content:
+    if not differences and existing.content != desired.content:
         return ["it was changed by somebody else, or created by another release of Trireme"]
-    return said
+    return differences
 
 
 def _is_same_run(one: Schedule, other: Schedule) -> bool:
     return (one.pipeline, one.version, one.params) == (other.pipeline, other.version, other.params)
 
 
-def _put_in(existing: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _put_in(existing: dict[str, Any], desired: dict[str, Any]) -> dict[str, Any]:
     """Returns an object of the cluster with what is ours to say in place of what was said."""
-    before, ours = existing["metadata"], wanted["metadata"]
+    before, new = existing["metadata"], desired["metadata"]
     labels = {key: value for key, value in (before.get("labels") or {}).items() if key != VERSION}
-    annotations = (before.get("annotations") or {}) | {ANNOTATION: ours["annotations"][ANNOTATION]}
-    metadata = before | {"labels": labels | ours["labels"], "annotations": annotations}
-    return existing | {"metadata": metadata, "spec": wanted["spec"]}
+    annotations = (before.get("annotations") or {}) | {ANNOTATION: new["annotations"][ANNOTATION]}
+    metadata = before | {"labels": labels | new["labels"], "annotations": annotations}
+    return existing | {"metadata": metadata, "spec": desired["spec"]}

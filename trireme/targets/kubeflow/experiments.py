@@ -26,22 +26,22 @@ def for_mlflow(name: str) -> dict[str, Any]:
 
 def find(connection: Connection, name: str) -> str:
     """Returns the id of an experiment; empty if there is none of that name."""
-    found = _named(connection, name)
-    return str(found[0].experiment_id) if found else ""
+    experiments = _named(connection, name)
+    return str(experiments[0].experiment_id) if experiments else ""
 
 
 def ensure(connection: Connection, name: str) -> str:
     """Returns the id of an experiment, which is made if it is not there."""
-    if found := find(connection, name):
-        return found
+    if existing := find(connection, name):
+        return existing
     try:
-        made = connection.ask(
+        created = connection.ask(
             "experiments.experiment_service_create_experiment",
             experiment={"display_name": name} | connection.in_namespace(),
         )
-        return str(made.experiment_id)
+        return str(created.experiment_id)
     except AlreadyThere:
-        return find(connection, name)
+        return str(_named(connection, name)[0].experiment_id)
 
 
 def _named(connection: Connection, name: str) -> list[Any]:

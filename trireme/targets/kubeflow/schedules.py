@@ -76,34 +76,35 @@ class KubeflowSchedules(plans.Schedules[CheckedSchedule, Plan, Recurring]):
         return [self._check(schedule, pins) for schedule in described]
 
     def compare(self, checked: CheckedSchedule) -> Plan:
-        wanted = _wanted(self.connection, checked)
-        recurring.description(wanted.schedule, paused=True)
-        found = self.named(checked.schedule.name)
+        desired = _desired(self.connection, checked)
+        recurring.description(desired.schedule, paused=True)
+        existing = self.named(checked.schedule.name)
         if checked.schedule.paused is not None:
             runs = not checked.schedule.paused
-        elif len(found) > 1:
-            runs = found[-1].was_to_run
+        elif len(existing) > 1:
+            runs = existing[-1].was_to_run
         else:
-            runs = all(each.is_enabled for each in found)
+            runs = all(recurring_run.is_enabled for recurring_run in existing)
         return Plan(
             checked.schedule,
-            found,
-            _differences(wanted, found, runs),
+            existing,
+            _differences(desired, existing, runs),
             runs,
             checked,
-            wanted,
-            _fitting(wanted, found),
+            desired,
+            _fitting(desired, existing),
             notes=checked.notes,
         )
 
     def render(self, checked: CheckedSchedule) -> tuple[str, str]:
         """Returns the request's JSON; the ids in it are those of the server, which has all."""
         connection, name = self.connection, checked.schedule.name
-        wanted = _wanted(connection, checked)
-        if checked.schedule.version == PINNED and not wanted.version_id:
+        desired = _desired(connection, checked)
+        if checked.schedule.version == PINNED and not desired.version_id:
             raise InputError(
-                f"schedule {name}: version {wanted.schedule.version} of {checked.pipeline.name} is "
-                f"not at {connection.host} yet; 'trireme upload {checked.pipeline.name}' uploads it"
+                f"schedule {name}: version {desired.schedule.version} of {checked.pipeline.name} "
+                f"is not at {connection.host} yet; "
+                f"'trireme upload {checked.pipeline.name}' uploads it"
             )
         experiment_id = experiments.find(connection, checked.experiment)
         if not experiment_id:
@@ -111,12 +112,12 @@ class KubeflowSchedules(plans.Schedules[CheckedSchedule, Plan, Recurring]):
                 f"schedule {name}: experiment {checked.experiment!r} is not at {connection.host} "
                 f"yet; it is created by a first run or schedule, or in Kubeflow's UI"
             )
-        body = _body(checked, wanted, experiment_id, runs=not checked.schedule.paused)
+        body = _body(checked, desired, experiment_id, runs=not checked.schedule.paused)
         return json.dumps(body, indent=2) + "\n", "json"
 
     def carry_out(self, plan: Plan) -> dict[str, Any]:
         keep = plan.keep or _create(self.connection, plan)
-        others = [each for each in plan.found if each.id != keep.id]
+        others = [recurring_run for recurring_run in plan.found if recurring_run.id != keep.id]
         for other in others:
             if other.is_enabled:
                 self.enable(other, False)
@@ -160,7 +161,7 @@ class KubeflowSchedules(plans.Schedules[CheckedSchedule, Plan, Recurring]):
         )
 
 
-def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
+def _desired(connection: Connection, checked: CheckedSchedule) -> Trigger:
     """Returns what is to be on the server, with the version that it runs."""
     version = checked.schedule.version
     if version == PINNED:
@@ -184,55 +185,55 @@ def _wanted(connection: Connection, checked: CheckedSchedule) -> Trigger:
     return Trigger(checked.schedule, checked.cron, pipeline_id, version_id)
 
 
-def _fitting(wanted: Trigger, found: list[Recurring]) -> Recurring | None:
-    return next((each for each in reversed(found) if each.trigger.facts == wanted.facts), None)
+def _fitting(desired: Trigger, existing: list[Recurring]) -> Recurring | None:
+    return next((run for run in reversed(existing) if run.trigger.facts == desired.facts), None)
 
 
-def _differences(wanted: Trigger, found: list[Recurring], runs: bool) -> list[str]:
-    """Says in what a schedule differs from what is there."""
-    if not found:
+def _differences(desired: Trigger, existing: list[Recurring], runs: bool) -> list[str]:
+    """Says in what a schedule differs from what is current."""
+    if not existing:
         return []
-    fitting = _fitting(wanted, found)
-    if fitting and len(found) > 1:
+    fitting = _fitting(desired, existing)
+    if fitting and len(existing) > 1:
         return ["an interrupted change is completed"]
-    there = fitting or found[-1]
-    old = there.trigger.facts | {"paused": not there.is_enabled}
-    new = wanted.facts | {"paused": not runs}
+    current = fitting or existing[-1]
+    old = current.trigger.facts | {"paused": not current.is_enabled}
+    new = desired.facts | {"paused": not runs}
     return plans.differences(old, new)
 
 
 def _body(
     checked: CheckedSchedule,
-    wanted: Trigger,
+    desired: Trigger,
     experiment_id: str,
     *,
     runs: bool,
     at_rest: bool = False,
 ) -> dict[str, Any]:
     """Returns the recurring run that is asked for, at rest as long as another of its name runs."""
-    return wanted.body(
+    return desired.body(
         checked.experiment, experiment_id, enabled=runs and not at_rest, in_the_end=runs
     )
 
 
 def _create(connection: Connection, plan: Plan) -> Recurring:
-    wanted, checked = plan.wanted, plan.checked
-    if checked.schedule.version == PINNED and not wanted.version_id:
+    desired, checked = plan.wanted, plan.checked
+    if checked.schedule.version == PINNED and not desired.version_id:
         version = uploading.upload(connection, checked.pipeline)
-        schedule = wanted.schedule.model_copy(update={"version": version.name})
-        wanted = Trigger(schedule, wanted.cron, version.pipeline_id, version.id)
+        schedule = desired.schedule.model_copy(update={"version": version.name})
+        desired = Trigger(schedule, desired.cron, version.pipeline_id, version.id)
     experiment_id = experiments.ensure(connection, checked.experiment)
-    body = _body(checked, wanted, experiment_id, runs=plan.runs, at_rest=bool(plan.found))
-    known = {each.id for each in plan.found}
+    body = _body(checked, desired, experiment_id, runs=plan.runs, at_rest=bool(plan.found))
+    known_ids = {schedule.id for schedule in plan.found}
 
     def made_all_the_same() -> Any:
-        named = recurring.named(connection, checked.schedule.name)
-        new = (each for each in named if each.recurring_run_id not in known)
-        return next((each for each in new if recurring.read(connection, each)), None)
+        sources = recurring.named(connection, checked.schedule.name)
+        new = (source for source in sources if source.recurring_run_id not in known_ids)
+        return next((source for source in new if recurring.read(connection, source)), None)
 
     source = connection.ask(
         f"{SERVICE}create_recurring_run", recurring_run=body, happened=made_all_the_same
     )
-    made = recurring.read(connection, source)
-    assert made
-    return made
+    created = recurring.read(connection, source)
+    assert created
+    return created

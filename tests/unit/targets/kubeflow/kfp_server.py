@@ -244,7 +244,7 @@ class KubeflowServer:
         if self.on_look:
             self.on_look, call = None, self.on_look
             call()
-        if run["left"] and run["state"] not in ENDED:
+        if run["left"]:
             state, nodes = run["left"].pop(0)
             if run["state"] != "CANCELING" or state in (*ENDED, "CANCELING"):
                 self._become(run, state)

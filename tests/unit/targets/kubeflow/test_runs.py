@@ -77,6 +77,18 @@ def test_a_step_that_is_told_to_run_when_its_run_has_ended_ended_with_it(
     assert f"\nfinish    started\nfinish    {shown}" in output
 
 
+def test_a_run_that_has_failed_is_looked_at_once_more_for_the_step_that_did(trireme, kubeflow):
+    kubeflow.states = [
+        ("RUNNING", {"train": "RUNNING"}),
+        ("FAILED", {"train": "RUNNING"}),
+        ("FAILED", {"train": "FAILED"}),
+    ]
+    status, output, errors = trireme(*RUN)
+    assert (status, errors.endswith(" failed at train\n")) == (1, True)
+    assert "\ntrain     started\ntrain     failed" in output
+    assert "killed" not in output
+
+
 def test_a_run_takes_the_folder_along(trireme, kubeflow, make_repository, monkeypatch):
     repository = make_repository("code")
     repository.commit("one")
