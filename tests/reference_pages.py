@@ -49,6 +49,8 @@ VARIABLES = {
         "TRIREME_HOME": "the folder of runs, caches and Secrets of this machine; `~/.trireme`",
         "XDG_CONFIG_HOME": "the folder that holds `trireme/trireme.yaml`; `~/.config`",
         "KUBECONFIG": "the cluster, as for kubectl",
+        "REGISTRY_AUTH_FILE": "the file with the logins of registries of images, as for podman",
+        "DOCKER_CONFIG": "the folder with `config.json`, which has them for docker; `~/.docker`",
     },
     "MLflow": {
         "MLFLOW_TRACKING_URI": "the server that records runs; by default this machine",
@@ -98,6 +100,7 @@ VARIABLES = {
 """What a person may set."""
 
 OTHERS = {
+    "XDG_RUNTIME_DIR",
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",

@@ -15,7 +15,7 @@ _SECRET = re.compile(
 _WITHHELD = re.compile(
     rf"{_SECRET.pattern}|(TRIREME|KFP?|ARGO)_.*"
     r"|MLFLOW_(TRACKING|REGISTRY|RUN_ID|EXPERIMENT)_?.*"
-    r"|UV_INDEX_.*_USERNAME|KUBECONFIG|NETRC|SSH_AUTH_SOCK|DOCKER_CONFIG",
+    r"|UV_INDEX_.*_USERNAME|KUBECONFIG|NETRC|SSH_AUTH_SOCK|DOCKER_CONFIG|REGISTRY_AUTH_FILE",
     re.IGNORECASE,
 )
 # What services give, by its form, and what stands where a login is asked for.
