@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from trireme.files import checkpoint_files
 from trireme.observers.goodput.ledger import Mark
 from trireme.observers.goodput.saving import Saving, states
 from trireme.observers.goodput.stops import Writing, stop
@@ -86,7 +87,7 @@ def test_a_clock_that_is_another_is_not_believed():
     assert seen[-1] == Writing(10, 11)
 
 
-def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path):
+def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path, monkeypatch):
     for name in (
         "a.pt",
         "train.log",
@@ -97,5 +98,8 @@ def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert {file.rpartition("/")[2] for file in states(tmp_path)} == {"a.pt", "model.bin"}
-    assert states(tmp_path / "none") == {}
+    files, are_all = states(tmp_path)
+    assert {file.rpartition("/")[2] for file in files} == {"a.pt", "model.bin"} and are_all
+    assert states(tmp_path / "none") == ({}, True)
+    monkeypatch.setattr(checkpoint_files, "MOST", 3)
+    assert not states(tmp_path)[1]
