@@ -506,6 +506,8 @@ def test_an_adapter_is_served_only_over_the_model_that_it_was_trained_from(clien
         client.create_model_version("helper", store.as_uri(), tags={"base_model.version": base.uri})
         (adapter,) = adapters.of(["helper/1"], base)
         assert (adapter.name, adapter.rank, adapters.largest([adapter])) == ("helper", 12, 16)
+        with pytest.raises(InputError, match="would call helper version 1 helper, as helper vers"):
+            adapters.of(["helper/1", "helper/1"], base)
         with pytest.raises(InputError, match="from hf://org/base, not from models:/my relu/2"):
             adapters.of(["helper/2"], base)
         with pytest.raises(InputError, match="--adapter helper/3: helper version 3 has no adapter"):
