@@ -69,9 +69,10 @@ class Watch(threading.Thread):
         pause = 0.0
         while not self._over.wait(pause):
             at, began = time.time(), time.monotonic()
-            files, self.sees_all = states(self._directory)
-            if not self.sees_all:
-                return  # others would be among them each time, and look new
+            files = states(self._directory)
+            if files is None:
+                self.sees_all = False
+                return
             if whole := self._saving.take(files, at):
                 self.seen.append(whole)
             pause = max(PAUSE, (time.monotonic() - began) / SHARE)
@@ -85,17 +86,19 @@ class Watch(threading.Thread):
             self.seen.append(unfinished)
 
 
-def states(directory: Path) -> tuple[dict[str, tuple[int, int]], bool]:
+def states(directory: Path) -> dict[str, tuple[int, int]] | None:
     """Returns size and last change, in ns, of files that may be of checkpoints, by their paths.
 
-    And whether these are all, see ``checkpoint_files.MOST``.
+    None where there are too many: each time others of them would be looked at, and seem new.
     """
     found: dict[str, tuple[int, int]] = {}
-    number = 0
-    for number, file in enumerate(checkpoint_files.found(directory), 1):
+    files = list(checkpoint_files.found(directory))
+    if len(files) == checkpoint_files.MOST:
+        return None
+    for file in files:
         if file.suffix in LOGS or file.name.startswith((".", events.BEGINNING)):
             continue
         with suppress(OSError):  # it is being replaced
             state = file.stat(follow_symlinks=False)
             found[str(file)] = state.st_size, state.st_ctime_ns  # also when it gets its name
-    return found, number < checkpoint_files.MOST
+    return found
