@@ -81,10 +81,19 @@ def planned(parameters: dict[str, Any]) -> dict[str, str]:
         model = reading.of_text(text, f"base_model {parameters['base_model']!r}: config.json")
     except TriremeError as error:
         return {"Memory": f"not known: {error}"}
-    context = json.loads(text).get("max_position_embeddings") or llm_options.MAX_LENGTH
+    config = json.loads(text)
+    config |= config.get("text_config") or {}
+    context = config.get("max_position_embeddings") or llm_options.MAX_LENGTH
     length = options.max_length or min(llm_options.MAX_LENGTH, context)
     samples = options.batch_size * (2 if options.method == "dpo" else 1)  # both answers
-    how = FineTuning(options.adapter, options.rank, "bf16" if job.gpu else "fp32")
+    stored = config.get("dtype") or config.get("torch_dtype") or "float32"
+    how = FineTuning(
+        options.adapter,
+        options.rank,
+        "bf16" if job.gpu else "fp32",
+        base=4 if stored == "float32" else 2,
+        has_reference=options.method == "dpo" or (options.method == "grpo" and options.beta > 0),
+    )
     mesh = Mesh(dp=job.world_size, sharded=options.strategy == "fsdp")
     held = finetuning.memory(model, how, mesh, Work(length, samples))
     parts = {name: gigabytes(getattr(held, name)) for name in ("weights", "gradients", "optimizer")}

@@ -209,7 +209,7 @@ def tasks_of(arguments: argparse.Namespace) -> Any:
 def by_tasks(
     model: Any, tokenizer: Any, known: Any, arguments: argparse.Namespace
 ) -> dict[str, float]:
-    """Returns what lm-eval measures of a model, as TASK_METRIC."""
+    """Returns what lm-eval measures of a model, as TASK_METRIC, or TASK_METRIC_FILTER."""
     from lm_eval import simple_evaluate
     from lm_eval.models.huggingface import HFLM
 
@@ -223,11 +223,10 @@ def by_tasks(
     figures = {}
     for task, measured in found["results"].items():
         for name, value in measured.items():
-            metric, _, variant = name.partition(
-                ","
-            )  # as in acc,none; others are of filtered answers
-            if isinstance(value, int | float) and "stderr" not in metric and variant == "none":
-                figures[f"{task}_{metric}"] = float(value)
+            # As in acc,none, or exact_match,strict-match of what is cut out of answers.
+            metric, comma, cut = name.partition(",")
+            if comma and isinstance(value, int | float) and "stderr" not in metric:
+                figures[f"{task}_{metric}" + (f"_{cut}" if cut != "none" else "")] = float(value)
     return figures
 
 

@@ -498,6 +498,11 @@ doc_to_text: "{{{{prompt}}}}"
 doc_to_choice: "{{{{choices}}}}"
 doc_to_target: answer
 target_delimiter: ""
+filter_list:
+  - name: none
+    filter: [{{function: take_first}}]
+  - name: strict-match
+    filter: [{{function: take_first}}]
 metric_list:
   - metric: acc
 """
@@ -518,6 +523,7 @@ def test_tasks_of_lm_eval_are_measured_where_it_is_installed(places, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     assert 0 <= figures["sounds_acc"] == figures["base_sounds_acc"] <= 1
+    assert figures["sounds_acc_strict-match"] == figures["sounds_acc"]  # some tasks have no other
 
 
 def test_texts_that_are_cut_are_told(places, tmp_path):

@@ -26,5 +26,5 @@ if __name__ == "__main__":
     with last_words():
         result = checkout(**arguments)
         if at:
-            link(Path(result.path), at, data)
+            link(Path(result.path), at, data, arguments["destination"])
         print(result.commit)

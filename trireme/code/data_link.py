@@ -23,17 +23,18 @@ def check(at: str) -> str:
     return str(PurePosixPath(at))
 
 
-def link(code: Path, at: str, data: str) -> None:
+def link(code: Path, at: str, data: str, repository: Path) -> None:
     """Makes a path in the code lead to the dataset; it may be there as a folder without files.
 
     Args:
-        code: A folder of a checked out repository, or the whole.
+        code: A folder of the repository, or the whole.
         at: The path from there; it may lead to another folder of the repository.
         data: DATA_DIR.
+        repository: Where it was checked out; beyond, nothing is changed.
     """
-    path = Path(os.path.normpath(code / at))
-    top = next((folder for folder in (code, *code.parents) if (folder / ".git").exists()), code)
-    if not path.is_relative_to(top):
+    path = Path(os.path.normpath(code.resolve() / at))  # as a program in that folder finds it
+    path = path.parent.resolve() / path.name
+    if not path.is_relative_to(repository.resolve()):
         raise InputError(f"data_at {at!r}: leads out of the repository")
     if path.is_dir() and not path.is_symlink() and not _has_files(path):
         shutil.rmtree(path)
@@ -72,4 +73,7 @@ def advice(exception: str, data: Path) -> str:
 
 def _has_files(folder: Path) -> bool:
     """Tells whether a folder has files besides those that keep it in git."""
-    return any(file.name not in KEEPERS and not file.is_dir() for file in folder.rglob("*"))
+    return any(
+        file.is_symlink() or (file.name not in KEEPERS and not file.is_dir())
+        for file in folder.rglob("*")
+    )

@@ -1,11 +1,11 @@
 """Adapters over one base model, of registered models that were trained from it, for a server."""
 
 import json
-import re
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from trireme.deployment.openai_api import called
 from trireme.errors import InputError
 from trireme.tracking.model_versions import ModelVersion, find
 from trireme.tracking.store import reason_of
@@ -32,7 +32,15 @@ class Adapter(NamedTuple):
 
 def of(texts: list[str], base: ModelVersion) -> list[Adapter]:
     """Returns the adapters of models, each ``MODEL``, ``MODEL@ALIAS`` or ``MODEL/VERSION``."""
-    return [_of(text, base) for text in texts]
+    adapters = [_of(text, base) for text in texts]
+    named = {called(base.name): base}
+    for adapter in adapters:
+        if other := named.get(adapter.name):
+            raise InputError(
+                f"--adapter: requests would call {adapter.model} {adapter.name}, as {other}"
+            )
+        named[adapter.name] = adapter.model
+    return adapters
 
 
 def largest(adapters: list[Adapter]) -> int:
@@ -65,4 +73,4 @@ def _of(text: str, base: ModelVersion) -> Adapter:
             ) from None
     if not 0 < rank <= RANKS[-1]:
         raise InputError(f"--adapter {text}: its rank is {rank}, and vLLM takes 1 to {RANKS[-1]}")
-    return Adapter(model, re.sub(r"[^\w.-]+", "-", model.name), rank)
+    return Adapter(model, called(model.name), rank)

@@ -81,4 +81,9 @@ def of(downloaded: DownloadedModel) -> OpenAIApi | None:
     task = downloaded.described.flavors.get("transformers", {}).get("inference_task", "")
     if task not in PATHS or language.unfit(downloaded.files / MODEL):
         return None
-    return OpenAIApi(task, re.sub(r"[^\w.-]+", "-", downloaded.model.name))
+    return OpenAIApi(task, called(downloaded.model.name))
+
+
+def called(model: str) -> str:
+    """Returns what requests call a registered model."""
+    return re.sub(r"[^\w.-]+", "-", model)

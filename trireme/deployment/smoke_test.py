@@ -72,7 +72,7 @@ class Agreement(NamedTuple):
     """How well a server agrees with the exported file.
 
     Attributes:
-        words: What was compared of a language model's answers; empty for another model.
+        words: How well a language model's answers agree; empty for another model.
     """
 
     difference: float
@@ -82,7 +82,7 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if self.words:
-            return f"agrees with its file: {self.words}"
+            return self.words
         if not self.samples:
             return "answers; its outputs are not numbers that could be compared"
         return (
@@ -216,9 +216,15 @@ def _in_words(compared: list[tuple[Certain, int]], samples: int) -> str:
     tokens, of = (
         sum(getattr(certain, name) for certain, _ in compared) for name in ("tokens", "of")
     )
+    same, precision = sum(same for _, same in compared), compared[0][0].precision
+    if not same and not tokens:
+        return (
+            f"answers; whether it agrees with its file is not known, as {precision} may change "
+            f"each of the {samples} answers from its first token on, and none is the same"
+        )
     return (
-        f"{sum(same for _, same in compared)} of {samples} answers are the same, and of their {of} "
-        f"tokens all {tokens} that {compared[0][0].precision} cannot change"
+        f"agrees with its file: {same} of {samples} answers are the same, and of their {of} "
+        f"tokens all {tokens} that {precision} cannot change"
     )
 
 

@@ -8,6 +8,7 @@ from trireme.observers.goodput.ledger import Ledger
 from trireme.tracking import store
 from trireme.tracking.abandoned_runs import OF_A_PIPELINE
 from trireme.tracking.client import PARENT, client
+from trireme.tracking.journal import GOODPUT
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -33,7 +34,8 @@ def kept(since: float, pipeline: str = "") -> Iterator[KeptLedger]:
         pipeline: The only one whose runs are meant; empty for all.
     """
     store.use()
-    query = f"attributes.start_time >= {int(since * 1000)}"
+    # Of thousands of runs the server then sends those alone that have a ledger.
+    query = f"attributes.start_time >= {int(since * 1000)} and metrics.`{GOODPUT}ran` >= 0"
     found = client.every_run(client.experiment_ids(), query)
     for run in sorted(found, key=lambda each: -each.info.start_time):
         tags = run.data.tags

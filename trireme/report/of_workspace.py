@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,13 @@ def whole(workspace: Path) -> tuple[dict[str, str], dict[str, float]]:
     """Returns the tags and the metrics of the whole run."""
     tags: dict[str, str] = {}
     metrics: dict[str, float] = {}
+    records: list[dict[str, Any]] = []
     for name in journal.steps(workspace):
-        try:
-            for record in journal.read(workspace, name):
-                tags |= record.get("tags", {})
-                metrics |= numbers(record.get("headline", {}) | record.get("total", {}))
-        except TriremeError:
-            continue
+        with suppress(TriremeError):  # a journal that a power cut has damaged
+            records += journal.read(workspace, name)
+    for record in sorted(records, key=lambda record: float(record["time"])):  # the last sum counts
+        tags |= record.get("tags", {})
+        metrics |= numbers(record.get("headline", {}) | record.get("total", {}))
     return tags, metrics
 
 

@@ -1,5 +1,6 @@
 """Note on a program that does not save when its node is reclaimed, as far as its code tells."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from trireme.code import url as urls
 from trireme.job.job import TrainingJob
 
-MOST = 200  # files that are looked at
+MOST = 200  # files that are looked at; of more, nothing is said to be lacking
 SIZE_LIMIT = 1 << 20  # bytes of each
 
 _SAVES = re.compile(
@@ -52,14 +53,15 @@ def note(job: TrainingJob, code_url: str | None, directory: str = "") -> str:
     program = job.entrypoint or job.module or shlex.join(job.command or ())
     about = f"scheduling.spot {job.scheduling.spot}:"
     lost = "it repeats what it did since its last checkpoint"
-    if not (code_url and urls.is_directory(code_url)):
+    is_here = bool(code_url and urls.is_directory(code_url))
+    texts = list(_texts(urls.directory(code_url) / directory)) if code_url and is_here else []
+    if any(_SAVES.search(text) and not _OFF.search(text) for text in texts):
+        return ""
+    if not is_here or len(texts) == MOST:
         return (
             f"{about} whether {program!r} saves when its node is reclaimed (SIGTERM) cannot be "
             f"seen from here; if not, {lost}"
         )
-    texts = list(_texts(urls.directory(code_url) / directory))
-    if any(_SAVES.search(text) and not _OFF.search(text) for text in texts):
-        return ""
     used = (how for name, how in _SWITCHES.items() if any(_imports(name, text) for text in texts))
     return (
         f"{about} nothing in the code of {program!r} saves when its node is reclaimed (SIGTERM), "
@@ -72,8 +74,17 @@ def _imports(library: str, text: str) -> bool:
 
 
 def _texts(folder: Path) -> Iterator[str]:
-    for file in islice(sorted(folder.rglob("*.py")), MOST):
-        hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    for file in islice(_programs(folder), MOST):
         with suppress(OSError):
-            if not hidden and file.stat().st_size <= SIZE_LIMIT:
-                yield file.read_text(errors="replace")
+            yield file.read_text(errors="replace") if file.stat().st_size <= SIZE_LIMIT else ""
+
+
+def _programs(folder: Path) -> Iterator[Path]:
+    """Yields Python files, but for hidden ones and those of a virtual environment."""
+    for place, folders, files in os.walk(folder):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        names = (name for name in sorted(files) if name.endswith(".py"))
+        yield from (Path(place, name) for name in names if not name.startswith("."))

@@ -24,7 +24,8 @@ from trireme.observers.advice.at_end import Advice
 from trireme.observers.base import Findings, Observer, Observers, installed_observers
 from trireme.observers.curves import Curves
 from trireme.observers.dataset import Unchanged
-from trireme.observers.goodput.ledger import Ledger, from_metrics
+from trireme.observers.goodput import kept
+from trireme.observers.goodput.ledger import Ledger
 from trireme.observers.goodput.ledger import metrics as as_metrics
 from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
@@ -84,7 +85,10 @@ def train(
                 f"{name} {program!r} does not exist in the repository that was checked out"
             )
     if job.data_at:
-        data_link.link(Path(job.code_dir), job.data_at, job.data_dir)
+        code = Path(job.code_dir)
+        places = (place / "code" for place in (workspace, *workspace.parents))  # a trial's is below
+        repository = next(filter(code.is_relative_to, places), code)
+        data_link.link(code, job.data_at, job.data_dir, repository)
     logs = workspace / "steps" / "train"
     logs.mkdir(parents=True, exist_ok=True)
     _record(job, logs)
@@ -232,17 +236,12 @@ def _record_findings(findings: Findings) -> None:
 
 
 def _record_goodput_of_all() -> None:
-    """Records what the time of all trainings of the run went to, as far as they have ended."""
+    """Records what the time of all trainings of the run has gone to so far.
+
+    Their files tell it, which cost less to read than journals with curves, and raise nothing.
+    """
     workspace = journal.workspace()
-    if workspace is None:
-        return
-    ledgers: list[Ledger] = []
-    for step in journal.steps(workspace):
-        metrics: dict[str, float] = {}
-        for record in journal.read(workspace, step):
-            metrics |= record.get("metrics", {})
-        ledgers += filter(None, [from_metrics(metrics)])
-    if ledgers:
+    if ledgers := kept.read_all(workspace) if workspace else []:
         journal.log_total(as_metrics(sum(ledgers, Ledger())))
 
 

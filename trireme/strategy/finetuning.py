@@ -3,16 +3,15 @@
 An adapter of LoRA has two matrices for each that it adapts, ``rank`` times as long as that is wide
 and high: https://arxiv.org/abs/2106.09685. Nothing but these has gradients and optimizer states.
 Of QLoRA a weight takes 4 bits, with a number of 32 bits for each 64 of them, and one matrix at a
-time is there in 16: https://arxiv.org/abs/2305.14314, section 3; without double quantization.
+time is there in 16: https://arxiv.org/abs/2305.14314, section 3; without double quantization. Its
+adapter is in bfloat16, as TRL has it, any other in float32; so are its gradients, and AdamW's two
+numbers of each.
 """
 
 from dataclasses import dataclass, replace
 
 from trireme.strategy.memory import Memory, Mesh, Recipe, Work, of_most, recipe
 from trireme.strategy.model import Transformer
-
-ADAPTED = 4 + 4 + 8
-"""Bytes of an adapter's parameter, its gradient and AdamW's two numbers, in float32."""
 
 IN_4_BITS = 0.5 + 4 / 64
 """Bytes of a weight of QLoRA."""
@@ -26,11 +25,16 @@ class FineTuning:
         adapter: lora, qlora or none.
         rank: Of the adapter's matrices.
         precision: bf16, or fp32 without a GPU.
+        base: Bytes of a weight of the base model, as it is kept and loaded; 2 or 4.
+        has_reference: Whether that is there once more, to stay near to; with an adapter it is the
+            model without that.
     """
 
     adapter: str
     rank: int
     precision: str
+    base: int = 2
+    has_reference: bool = False
 
 
 def adapter_parameters(model: Transformer, rank: int) -> int:
@@ -44,7 +48,13 @@ def memory(model: Transformer, how: FineTuning, mesh: Mesh, work: Work) -> Memor
     """Returns what each process holds; activations are recomputed on GPUs."""
     work = work.recomputed() if how.precision == "bf16" else work
     if how.adapter == "none":
-        return of_most(model, recipe(how.precision, "adamw", has_master=True), mesh, work)
+        trained_all = of_most(model, recipe(how.precision, "adamw", has_master=True), mesh, work)
+        reference = 4 * model.parameters if how.has_reference else 0  # in float32, too
+        return replace(
+            trained_all,
+            weights=trained_all.weights + reference,
+            peak=trained_all.peak + reference,
+        )
     size = 2 if how.precision == "bf16" else 4
     frozen = of_most(model, Recipe(size, 0, 0, size), mesh, work)
     parts = mesh.dp if mesh.sharded else 1
@@ -53,11 +63,14 @@ def memory(model: Transformer, how: FineTuning, mesh: Mesh, work: Work) -> Memor
     if how.adapter == "qlora":
         matrix = model.width * model.hidden  # the largest, in 16 bits while it computes
         saved = model.layers * model.matrices * (size - IN_4_BITS) - matrix * size
-    buckets = 4 * trained if mesh.dp > 1 and not mesh.sharded else 0  # DDP's
+    kept = model.parameters - (model.layers * model.matrices if how.adapter == "qlora" else 0)
+    more = max(0, how.base - size) * kept / parts  # autocast keeps no copies of what is frozen
+    number = 2 if how.adapter == "qlora" else 4
+    buckets = number * trained if mesh.dp > 1 and not mesh.sharded else 0  # DDP's
     return replace(
         frozen,
-        weights=frozen.weights - saved + 4 * trained,
-        gradients=4 * trained + buckets,
-        optimizer=8 * trained,
-        peak=frozen.peak - saved + ADAPTED * trained + buckets,
+        weights=frozen.weights - saved + more + number * trained,
+        gradients=number * trained + buckets,
+        optimizer=2 * number * trained,
+        peak=frozen.peak - saved + more + 4 * number * trained + buckets,
     )

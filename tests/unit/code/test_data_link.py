@@ -23,26 +23,45 @@ def places(tmp_path):
 def test_a_program_finds_its_data_where_it_looks(places):
     code, data = places
     for _ in range(2):
-        link(code, "input/data", data)
+        link(code, "input/data", data, code)
     assert (code / "input/data/a.csv").read_text() == "1"
 
 
 def test_a_program_of_a_folder_finds_its_data_elsewhere_in_the_repository(places):
     repository, data = places
-    (repository / ".git").mkdir()
+    (repository.parent / ".git").mkdir()  # that of a user, in which the workspace is
     (repository / "mnist").mkdir()
-    link(repository / "mnist", "../data", data)
+    link(repository / "mnist", "../data", data, repository)
     assert (repository / "data/a.csv").read_text() == "1"
     with pytest.raises(InputError, match=r"data_at '../../data': leads out of the repository"):
-        link(repository / "mnist", "../../data", data)
+        link(repository / "mnist", "../../data", data, repository)
     assert not (repository.parent / "data").exists()
+
+
+def test_nothing_is_changed_behind_a_link_out_of_the_repository(places):
+    repository, data = places
+    outside = repository.parent / "outside"
+    (outside / "data").mkdir(parents=True)
+    (repository / "linked").symlink_to(outside)
+    with pytest.raises(InputError, match=r"data_at 'linked/data': leads out of the repository"):
+        link(repository, "linked/data", data, repository)
+    assert (outside / "data").is_dir() and not (outside / "data").is_symlink()
+
+
+def test_a_link_to_a_folder_is_no_empty_folder(places):
+    repository, data = places
+    for folder in ("real", "data"):
+        (repository / folder).mkdir()
+    (repository / "data/linked").symlink_to("../real")
+    with pytest.raises(InputError, match="the code has files there"):
+        link(repository, "data", data, repository)
 
 
 def test_a_folder_that_only_git_needs_makes_room(places):
     code, data = places
     (code / "data/train").mkdir(parents=True)
     (code / "data/train/.gitkeep").touch()
-    link(code, "data", data)
+    link(code, "data", data, code)
     assert [file.name for file in (code / "data").iterdir()] == ["a.csv"]
 
 
@@ -51,10 +70,10 @@ def test_files_of_the_code_are_never_hidden(places):
     (code / "data").mkdir()
     (code / "data/sample.csv").touch()
     with pytest.raises(InputError, match="data_at 'data': the code has files there"):
-        link(code, "data", data)
+        link(code, "data", data, code)
     (code / "other").symlink_to("data")
     with pytest.raises(InputError, match="data_at 'other': the code has files there"):
-        link(code, "other", data)
+        link(code, "other", data, code)
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,26 @@ def test_of_words_is_compared_what_rounding_cannot_change(tmp_path, said, refuse
         )
 
 
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("It barks", r"answers; whether it agrees with its file is not known, as float16 may "),
+        ("It meows", r"agrees with its file: 1 of 1 answers are the same, .* 2 tokens all 0 that"),
+    ],
+)
+def test_where_rounding_may_change_every_word_that_is_said(tmp_path, said, known):
+    (tmp_path / "config.json").write_text('{"dtype": "float32"}')
+    outputs, margins = np.array(["It meows"]), np.array([[0.01, 0.5]])
+    certain = smoke_test.certain_of(outputs, margins, np.array([[3, 8]]), tmp_path)
+
+    class Server:
+        def answer(self, request):
+            return json.dumps({"predictions": [said]})
+
+    agreement = smoke_test.compare(Server(), [Expected(np.array(["cat"]), outputs, "", certain)])
+    assert re.match(known, str(agreement))
+
+
 def test_held_out_samples_are_taken_from_the_cache(client, tmp_path, untracked):
     tree = untracked / "cache" / "trees" / "12ab"
     tree.mkdir(parents=True)
@@ -486,6 +506,8 @@ def test_an_adapter_is_served_only_over_the_model_that_it_was_trained_from(clien
         client.create_model_version("helper", store.as_uri(), tags={"base_model.version": base.uri})
         (adapter,) = adapters.of(["helper/1"], base)
         assert (adapter.name, adapter.rank, adapters.largest([adapter])) == ("helper", 12, 16)
+        with pytest.raises(InputError, match="would call helper version 1 helper, as helper vers"):
+            adapters.of(["helper/1", "helper/1"], base)
         with pytest.raises(InputError, match="from hf://org/base, not from models:/my relu/2"):
             adapters.of(["helper/2"], base)
         with pytest.raises(InputError, match="--adapter helper/3: helper version 3 has no adapter"):

@@ -15,6 +15,7 @@ CONFIG = {
     "num_key_value_heads": 8,
     "rms_norm_eps": 1e-05,
     "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
     "vocab_size": 128256,
 }
 
@@ -49,7 +50,13 @@ def test_here_it_is_that_of_each_process(trireme, given):
 
 @pytest.mark.parametrize(
     ("args", "weights"),
-    [([], "16.2 GB"), (["--strategy", "fsdp"], "4.1 GB"), (["--adapter", "none"], "32.1 GB")],
+    [
+        ([], "16.2 GB"),
+        (["--strategy", "fsdp"], "4.1 GB"),
+        (["--adapter", "none"], "32.1 GB"),
+        (["--adapter", "none", "--method", "dpo"], "64.2 GB"),  # and what it stays near to
+        (["--method", "dpo"], "16.2 GB"),
+    ],
 )
 def test_on_gpus_it_goes_by_adapter_and_strategy(trireme, given, args, weights):
     given += ["-p", 'job={"gpu": 2}', "-p", "workers=1", "-p", "processes_per_worker=2"]
@@ -57,6 +64,16 @@ def test_on_gpus_it_goes_by_adapter_and_strategy(trireme, given, args, weights):
     status, output, errors = trireme("plan", "llm-finetuning", *given)
     assert status == 0, errors
     assert f"of each GPU at most, with weights {weights}, gradients" in memory(output)
+
+
+@pytest.mark.parametrize("dtype", ["float32", None])
+def test_a_base_model_in_float32_is_loaded_so(trireme, given, tmp_path, dtype):
+    config = CONFIG | {"torch_dtype": dtype}
+    (tmp_path / "base" / "config.json").write_text(json.dumps(config))
+    given += ["-p", 'job={"gpu": 1}', "--target", "argo", "--no-check"]
+    status, output, errors = trireme("plan", "llm-finetuning", *given)
+    assert status == 0, errors
+    assert "with weights 32.3 GB, gradients" in memory(output)
 
 
 def test_where_the_configuration_cannot_be_read_it_says_why(trireme, given, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from trireme.job.job import TrainingJob
-from trireme.runner.reclaimed import note
+from trireme.runner.reclaimed import MOST, note
 
 
 def said(folder, program="", *, spot="gke", args=(), directory="", url=None, **more):
@@ -86,3 +86,20 @@ def test_without_spot_nodes_and_of_the_reference_trainers_nothing_is_said(tmp_pa
 def test_a_directory_of_the_repository_is_looked_at_alone(tmp_path):
     (tmp_path / "other.py").write_text("signal.SIGTERM")
     assert "nothing in the code" in said(tmp_path, "import torch", directory="sub")
+
+
+@pytest.mark.parametrize("place", [".venv/lib", ".hidden", "env/lib"])
+def test_an_environment_with_many_files_hides_no_program(tmp_path, place):
+    (tmp_path / place).mkdir(parents=True)
+    for number in range(MOST + 1):
+        (tmp_path / place / f"{number}.py").touch()
+    if place.endswith("lib"):
+        (tmp_path / place).with_name("pyvenv.cfg").touch()
+    assert said(tmp_path, "signal.signal(signal.SIGTERM, save)") == ""
+    assert "nothing in the code" in said(tmp_path, "import torch")
+
+
+def test_of_more_files_than_are_looked_at_nothing_is_said_to_be_lacking(tmp_path):
+    for number in range(MOST + 1):
+        (tmp_path / f"a{number}.py").touch()
+    assert "cannot be seen from here" in said(tmp_path, "signal.signal(signal.SIGTERM, save)")

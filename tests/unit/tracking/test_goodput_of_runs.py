@@ -43,6 +43,9 @@ def goodput(store, monkeypatch):
         client.log_metric(step, "goodput/ran", 5.0)
         time.sleep(0.01)
     client.log_metric(client.create_run(experiment).info.run_id, "goodput/ran", 5.0)
+    odd = client.create_run(experiment, tags={"pipeline": "odd"}).info.run_id
+    for metric in metrics(LEDGERS["first"]):
+        client.log_metric(odd, metric, float("nan"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{directory / 'mlflow.db'}")
     return lambda *words: CliRunner().invoke(app, ["goodput", *words])
 

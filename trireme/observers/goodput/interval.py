@@ -56,7 +56,7 @@ def best(stop: float, between: float) -> float:
 
 def lost(every: float, stop: float, between: float, restart: float) -> float:
     """Returns the share of time that is lost when it is saved so often."""
-    if every + stop > 500 * between:  # beyond what a float holds
+    if every + stop + restart > 500 * between:  # beyond what a float holds
         return 1.0
     rounds = math.exp(restart / between) * math.expm1((every + stop) / between)
     return 1 - every / (between * rounds)

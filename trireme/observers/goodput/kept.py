@@ -55,7 +55,8 @@ def read(file: Path) -> Ledger | None:
 
 def read_all(workspace: Path) -> list[Ledger]:
     """Returns the ledgers of all trainings of a run: of a sweep each trial's."""
-    places = [*workspace.glob(f"steps/*/{NAME}"), *workspace.glob(f"trials/*/steps/*/{NAME}")]
+    # The best trial's is also where that of a training without a sweep would be.
+    places = [*workspace.glob(f"trials/*/steps/*/{NAME}")] or workspace.glob(f"steps/*/{NAME}")
     return [of for place in places if (of := read(place))]
 
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from math import isfinite
 from typing import Any, NamedTuple
 
 from trireme.cost.table import in_words
@@ -220,8 +221,8 @@ def ledger(facts: Facts) -> Ledger:
         found = _attempt(facts, attempt, is_silent=is_silent)
         silent += sum(part.ended - part.began for part in found if is_silent)
         parts += found
-    for began, ended in facts.hangs:
-        parts = [*_painted(parts, HANG, began, facts.until if ended is None else ended)]
+    hangs = [(began, facts.until if ended is None else ended) for began, ended in facts.hangs]
+    parts = [*_painted(parts, HANG, hangs)]
     seconds = dict.fromkeys(CAUSES, 0.0)
     for part in parts:
         seconds[part.cause] += part.ended - part.began
@@ -238,7 +239,8 @@ def ledger(facts: Facts) -> Ledger:
     gaps = [
         following.at - each.at
         for each, following in pairwise(seen)
-        if any(run.began <= each.at and following.at <= run.ended for run in attempts)
+        if each.at <= following.at  # the clock may have been set back
+        and any(run.began <= each.at and following.at <= run.ended for run in attempts)
     ]
     held = _held(facts)
     return Ledger(
@@ -251,7 +253,7 @@ def ledger(facts: Facts) -> Ledger:
         currency=facts.currency if facts.prices else "",
         ran=ran,
         replica_seconds=sum(
-            (facts.until if span.ended is None else span.ended) - span.began
+            max(0.0, (facts.until if span.ended is None else span.ended) - span.began)
             for spans in facts.replicas.values()
             for span in spans
             if span.state == RUNNING
@@ -355,10 +357,12 @@ def _attempt(facts: Facts, run: _Part, *, is_silent: bool) -> list[_Part]:
         return found
     again = max(until, _caught_up(facts, run) or until)
     found += [_Part(REPEATED, until, again), _Part(TRAINING, again, run.ended)]
-    for each in facts.checkpoints or ():
-        if each.stop and until <= each.began < run.ended:
-            found = [*_painted(found, CHECKPOINT, each.began, each.began + each.stop)]
-    return [part for part in found if part.ended > part.began]
+    stops = [
+        (each.began, each.began + each.stop)
+        for each in facts.checkpoints or ()
+        if each.stop and until <= each.began < run.ended
+    ]
+    return [*_painted(found, CHECKPOINT, stops)]
 
 
 def _first(facts: Facts, run: _Part) -> float | None:
@@ -385,20 +389,23 @@ def _caught_up(facts: Facts, run: _Part) -> float | None:
     return run.ended
 
 
-def _painted(parts: Iterable[_Part], cause: str, began: float, ended: float) -> Iterator[_Part]:
-    """Yields parts of which what lies in some time went to something else."""
+def _painted(
+    parts: Iterable[_Part], cause: str, times: Iterable[tuple[float, float]]
+) -> Iterator[_Part]:
+    """Yields parts of which what lies in some times went to something else."""
+    ordered = sorted(times)
     for part in parts:
-        left, right = max(part.began, began), min(part.ended, ended)
-        if right <= left:
-            yield part
-            continue
-        for piece in (
-            _Part(part.cause, part.began, left),
-            _Part(cause, left, right),
-            _Part(part.cause, right, part.ended),
-        ):
-            if piece.ended > piece.began:
-                yield piece
+        at = part.began
+        for began, ended in ordered:
+            left, right = max(at, began), min(part.ended, ended)
+            if right <= left:
+                continue
+            if left > at:
+                yield _Part(part.cause, at, left)
+            yield _Part(cause, left, right)
+            at = right
+        if part.ended > at:
+            yield _Part(part.cause, at, part.ended)
 
 
 def _held(facts: Facts) -> dict[str, list[tuple[float, float]]]:
@@ -467,15 +474,15 @@ def metrics(of: Ledger) -> dict[str, float]:
 
 
 def from_metrics(known: Mapping[str, float], currency: str = "") -> Ledger | None:
-    """Returns the ledger that a run's metrics are of; None where they are of none."""
+    """Returns the ledger that a run's metrics are of, which anybody may log; None if of none."""
     own = {
         name.removeprefix(GOODPUT): value
         for name, value in known.items()
-        if name.startswith(GOODPUT)
+        if name.startswith(GOODPUT) and isfinite(value) and value >= 0  # else somebody else's
     }
 
     def of(kind: str, unit: float) -> dict[str, float]:
-        return {c: own[f"{kind}/{c}"] * unit for c in CAUSES if f"{kind}/{c}" in own}
+        return {c: value * unit for c in CAUSES if (value := own.get(f"{kind}/{c}", 0.0))}
 
     if not own.keys() >= {*_ALWAYS}:
         return None

@@ -70,6 +70,8 @@ class Goodput(Observer):
 
     def count(self, unit: str, done: float) -> None:
         """Takes in how far the leader's program is; a ``Meter`` calls it."""
+        if not (math.isfinite(done) and done >= 0):
+            return  # a file with it would be none for who goes on
         mark, marks = Mark(time.time(), unit, done), self._state.marks
         begun = self._starts[-1] if self._starts else 0.0
         last = marks[-1] if marks else None
@@ -113,7 +115,7 @@ class Goodput(Observer):
             self._leader,
             pulls={name: life.pulls for name, life in lives.items()},
             marks=[*state.marks],
-            checkpoints=None if self._directory is None else state.checkpoints,
+            checkpoints=state.checkpoints if self._watch and self._watch.sees_all else None,
             hangs=[*state.hangs, *self._hangs.spans],
             preflights=[
                 *state.preflights,
@@ -145,8 +147,10 @@ class Goodput(Observer):
             self._state = state
         else:
             self._state = state.next(key)
-        if self._directory and not self._watch:
-            self._watch = Watch(self._directory)
+        if self._directory:
+            if self._watch:
+                self._watch.end()
+            self._watch, self._measured = Watch(self._directory), 0
             self._watch.start()
 
     def _measure(self, *, at_end: bool) -> None:
@@ -166,7 +170,9 @@ class Goodput(Observer):
             goes_on = bool(marks) and marks[-1].at >= writing.ended
             if not (is_over or goes_on or time.time() > writing.ended + WAITED):
                 return
-            self._state.checkpoints.append(stop(writing, marks, seen))
+            first = marks[0].at if marks else math.inf
+            others = [other for other in seen if other.ended > first]
+            self._state.checkpoints.append(stop(writing, marks, others))
             self._measured += 1
 
     def _write(self, facts: Facts) -> None:

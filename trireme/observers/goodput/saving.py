@@ -54,6 +54,7 @@ class Watch(threading.Thread):
 
     Attributes:
         seen: The checkpoints so far.
+        sees_all: Whether all files are looked at; of too many it ends.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -61,13 +62,18 @@ class Watch(threading.Thread):
         self._directory, self._over = directory, threading.Event()
         self._saving = Saving()
         self.seen: list[Writing] = []
+        self.sees_all = True
 
     def run(self) -> None:
         """Looks again and again."""
         pause = 0.0
         while not self._over.wait(pause):
             at, began = time.time(), time.monotonic()
-            if whole := self._saving.take(states(self._directory), at):
+            files = states(self._directory)
+            if files is None:
+                self.sees_all = False
+                return
+            if whole := self._saving.take(files, at):
                 self.seen.append(whole)
             pause = max(PAUSE, (time.monotonic() - began) / SHARE)
 
@@ -75,14 +81,21 @@ class Watch(threading.Thread):
         """Ends it; what is being written counts as far as it is."""
         self._over.set()
         self.join(PAUSE)
-        if self._saving.now:
-            self.seen.append(self._saving.now)
+        if unfinished := self._saving.now:
+            self._saving.now = None
+            self.seen.append(unfinished)
 
 
-def states(directory: Path) -> dict[str, tuple[int, int]]:
-    """Returns size and last change, in ns, of files that may be of checkpoints, by their paths."""
+def states(directory: Path) -> dict[str, tuple[int, int]] | None:
+    """Returns size and last change, in ns, of files that may be of checkpoints, by their paths.
+
+    None where there are too many: each time others of them would be looked at, and seem new.
+    """
     found: dict[str, tuple[int, int]] = {}
-    for file in checkpoint_files.found(directory):
+    files = list(checkpoint_files.found(directory))
+    if len(files) == checkpoint_files.MOST:
+        return None
+    for file in files:
         if file.suffix in LOGS or file.name.startswith((".", events.BEGINNING)):
             continue
         with suppress(OSError):  # it is being replaced

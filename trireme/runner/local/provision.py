@@ -48,7 +48,8 @@ def provision(job: TrainingJob, directory: Path) -> TrainingJob:
         staged = stage(job.dataset, directory / "data", cache_of(directory))
         directories["data_dir"] = staged.path
     if job.data_at:
-        link(Path(directories["code_dir"]), job.data_at, directories.get("data_dir", job.data_dir))
+        data = directories.get("data_dir", job.data_dir)
+        link(Path(directories["code_dir"]), job.data_at, data, directory / "code")
     for name in ("data_dir", "checkpoint_dir", "model_dir"):
         _make(name, Path(directories.get(name, getattr(job, name))))
     return job.model_copy(update=directories | {"code": None, "dataset": None})

@@ -24,6 +24,11 @@ def test_where_a_stop_is_as_long_as_it_runs_it_is_that():
     assert interval.best(3600, 1800) == 1800
 
 
+def test_where_nothing_is_ever_done_all_is_lost():
+    assert interval.lost(10, 1, 100, restart=86_400) == 1.0
+    assert interval.lost(60_000, 1, 100, restart=0) == 1.0
+
+
 def test_what_is_lost_is_what_a_simulation_loses():
     every, stop, between, restart = 100.0, 10.0, 500.0, 30.0
     seed, spent, done = random.Random(3), 0.0, 0

@@ -7,7 +7,7 @@ import pytest
 
 from trireme.observers.base import Observers
 from trireme.observers.goodput import observer
-from trireme.observers.goodput.kept import read
+from trireme.observers.goodput.kept import read, read_all
 from trireme.observers.goodput.ledger import from_metrics
 from trireme.observers.goodput.observer import Goodput
 from trireme.observers.hangs import Hangs
@@ -131,6 +131,37 @@ def test_a_job_that_is_made_anew_in_the_same_process_goes_on_from_the_last(tmp_p
     whole = read(file)
     assert whole.seconds == pytest.approx({"first_step": 6, "training": 49 + 10, "repeated": 9})
     assert whole.interruptions == 1
+
+
+def test_checkpoints_are_looked_for_in_each_job_that_is_made_anew(tmp_path):
+    one, _ = keeping(tmp_path / "goodput.json", checkpoints=tmp_path)
+    watches = []
+    for uid in "ab":
+        one.tick(job := Job(1000.0, uid=uid))
+        watches.append(one._watch)
+        assert one._watch.is_alive()
+        one.tick(job.end(1050.0))
+        watches[-1].join(5)
+        assert not watches[-1].is_alive()
+    assert watches[0] is not watches[1]
+
+
+def test_of_a_sweep_each_trial_counts_once(tmp_path, clock):
+    # What the best one has left lies also where a training without a sweep would leave it.
+    for folder in ("trials/000/steps/train", "trials/001/steps/train", "steps/train"):
+        one, _ = keeping(tmp_path / folder / "goodput.json")
+        one.tick(Job(1000.0).end(1010.0))
+    assert sum(of.whole for of in read_all(tmp_path)) == 20
+
+
+@pytest.mark.parametrize("done", [-1.0, float("nan"), float("inf")])
+def test_what_is_no_progress_spoils_no_file(tmp_path, clock, done):
+    one, _ = keeping(tmp_path / "goodput.json")
+    job = Job(1000.0)
+    one.tick(job)
+    one.count("epoch", done)
+    one.tick(job.end(1010.0))
+    assert read(tmp_path / "goodput.json").whole == 10
 
 
 def test_a_hang_is_known_from_who_finds_it(tmp_path, clock):

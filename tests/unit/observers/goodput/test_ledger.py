@@ -1,6 +1,7 @@
 """What the time of a training went to, by cause: each of records whose sums are known."""
 
 import json
+import time
 from dataclasses import asdict
 
 import pytest
@@ -140,6 +141,26 @@ def test_checkpoint_stops_and_hangs_are_no_training():
     assert (of.gaps, of.saved_every) == (2, 20)  # none over an interruption
 
 
+def test_many_checkpoints_are_shared_out_at_once():
+    saved = [Checkpoint(10 * n + 1, 10 * n, 1.0) for n in range(1, 20_001)]
+    began = time.monotonic()
+    of = found(
+        {"master-0": [(RUNNING, 0, 200_100)]},
+        200_100,
+        marks=[Mark(1, "step", 1), Mark(200_100, "step", 9)],
+        checkpoints=saved,
+    )
+    assert time.monotonic() < began + 5  # each by itself took minutes
+    assert of.seconds["checkpoint"] == pytest.approx(20_000)
+
+
+def test_a_clock_that_is_set_back_makes_nothing_negative():
+    of = found(
+        {"master-0": [(RUNNING, 0, -50)]}, 100, checkpoints=[Checkpoint(60, 60), Checkpoint(10, 10)]
+    )
+    assert min(value for value in metrics(of).values()) >= 0
+
+
 def test_a_program_that_tells_nothing_counts_as_training_and_that_is_said():
     of = found({"master-0": [(RUNNING, 0, 60)]}, 60)
     assert (of.seconds, of.silent) == ({"training": 60}, 60)
@@ -220,6 +241,10 @@ def test_metrics_tell_all_of_it():
     assert again.share == pytest.approx(of.share)
     assert (again.stop, again.checkpoints) == (of.stop, 2)
     assert from_metrics({"loss": 1.0}) is None
+    for value in (float("nan"), float("inf"), -1.0):
+        assert from_metrics(metrics(of) | {"goodput/interruptions": value}) is None
+        odd = from_metrics(metrics(of) | {"goodput/minutes/training": value})
+        assert "training" not in odd.seconds
     assert {name.split("/")[-1] for name in metrics(of)} & {*CAUSES} == {*of.seconds}
 
 

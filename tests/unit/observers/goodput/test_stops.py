@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from trireme.files import checkpoint_files
 from trireme.observers.goodput.ledger import Mark
 from trireme.observers.goodput.saving import Saving, states
 from trireme.observers.goodput.stops import Writing, stop
@@ -86,7 +87,7 @@ def test_a_clock_that_is_another_is_not_believed():
     assert seen[-1] == Writing(10, 11)
 
 
-def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path):
+def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path, monkeypatch):
     for name in (
         "a.pt",
         "train.log",
@@ -99,3 +100,5 @@ def test_files_that_programs_write_besides_are_no_checkpoints(tmp_path):
         (tmp_path / name).write_text("x")
     assert {file.rpartition("/")[2] for file in states(tmp_path)} == {"a.pt", "model.bin"}
     assert states(tmp_path / "none") == {}
+    monkeypatch.setattr(checkpoint_files, "MOST", 3)
+    assert states(tmp_path) is None
