@@ -54,6 +54,7 @@ def test_kubeflow_has_it_in_the_pipeline(compiled):
         "resourceMemoryRequest": "8Gi",
     }
     env = {each["name"]: each["value"] for each in container["env"]}
+    assert env.pop("TRIREME_ENDS_RUN") == spec["pipelineInfo"]["name"]
     assert env == {"HTTPS_PROXY": "http://proxy:3128", "HERE": "evaluate"}
     assert executors["exec-train"]["container"]["env"][1] == {"name": "HERE", "value": "all"}
     kubernetes = platform["platforms"]["kubernetes"]

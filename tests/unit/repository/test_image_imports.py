@@ -31,6 +31,7 @@ LOCKS = {
 # Their packages are among those that their run requires.
 LANGUAGE_MODELS = {
     "trireme.exporting.answering:_language_model",
+    "trireme.exporting.language:_fitting",
     "trireme.exporting.language:merge",
     "trireme.exporting.language:save",
 }

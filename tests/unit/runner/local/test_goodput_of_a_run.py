@@ -38,7 +38,7 @@ for step in range(first + 1, 41):
     if step % 20 == 0:
         began = time.time()
         with (out / "checkpoints" / "partial").open("w") as file:
-            for _ in range(15):
+            for _ in range(30):
                 print(step, file=file, flush=True)
                 time.sleep(0.1)
         (out / "checkpoints" / "partial").rename(saved)
@@ -78,7 +78,8 @@ def test_each_cause_is_what_the_program_noted(manifest, logs, impatient, tmp_pat
     }
     assert len(first["saves"]) == len(second["saves"]) == 1
     for cause, seconds in expected.items():
-        assert of.seconds[cause] == pytest.approx(seconds, rel=0.05, abs=0.15), (cause, of)
+        # A line is read a moment after it was printed.
+        assert of.seconds[cause] == pytest.approx(seconds, rel=0.05, abs=0.3), (cause, of)
     assert (of.interruptions, of.checkpoints, of.stops) == (1, 2, 2)
     assert sum(of.seconds.values()) == pytest.approx(of.whole)
     assert {**found[-1].metrics} == pytest.approx(metrics(of))
