@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from trireme.credentials import certificates
 from trireme.errors import InputError, first_line
 from trireme.files.home import home
-from trireme.tracking import migrating
 
 if TYPE_CHECKING:
     import ssl
@@ -192,6 +191,8 @@ def check_reachable(uri: str) -> None:
         if uri.partition(":")[0].partition("+")[0] in DATABASES[1:]:
             _check_database(uri)
         elif uri == default_uri(home()):
+            from trireme.tracking import migrating
+
             migrating.upgrade(home() / "mlflow.db")
         return
     import http.client
