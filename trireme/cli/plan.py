@@ -87,7 +87,7 @@ def plan(
     prices, is_known = _prices(cluster)
     if not target.is_here and not is_known and "budget" in arguments:
         arguments["budget"] = 0.0  # what it is enough for is not to be told without prices
-    pins = images.read(loading["images"], [chosen])
+    pins = images.read(loading["images"])  # checked when the pipeline was loaded
     manifest = {} if target.is_here else {"manifest": partial(planning.manifest_for, cluster)}
     planned = planning.plan_pipeline(chosen, arguments, prices, **manifest, pins=pins)
     planned = target.plan(planned, chosen)

@@ -76,6 +76,22 @@ def test_a_plan_shows_and_probes_what_will_be_pulled(trireme, images, pipeline, 
     assert not any(name in text for text in texts(json.loads(output)) for name in PINS)
 
 
+def test_a_plan_takes_the_pin_of_an_image_of_ones_own(trireme, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from kfp import dsl\n"
+        '@dsl.component(base_image="example.org/mine:1")\n'
+        "def hello(): ...\n"
+        "@dsl.pipeline(name='own')\n"
+        "def own(): hello()\n"
+    )
+    pinned = f"example.org/mine@sha256:{'a' * 64}"
+    (tmp_path / "images.yaml").write_text(f"example.org/mine:1: {pinned}")
+    words = ("plan", str(tmp_path / "own.py"), "--target", "argo", "--no-check", "-o", "json")
+    status, output, _ = trireme(*words, "--images", str(tmp_path / "images.yaml"))
+    assert status == 0
+    assert pinned in texts(json.loads(output))
+
+
 def test_it_is_compiled_the_same_byte_for_byte(trireme, images, tmp_path):
     made = []
     for directory in ("one", "two"):
